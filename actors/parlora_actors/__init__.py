@@ -1,0 +1,1 @@
+"""Where a Parlora session runs: one module per kind of process, the host API and the command line."""

@@ -1,0 +1,1 @@
+"""Parlora: a multi-process actor runtime for full-duplex voice agents."""
