@@ -1,0 +1,1 @@
+"""What a context policy is given and what it answers."""
