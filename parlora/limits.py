@@ -17,7 +17,7 @@ CALL_TIMEOUT_MS: Final = 1_000
 """How long one adapter callback may take inside its owner; no option changes it (acceptance CM-13)."""
 
 ADMISSION_DEADLINE_MS: Final = 1_100
-"""How long the coordinator waits for an owner's reply: longer than the owner's own limit, so the owner answers first."""
+"""How long the coordinator waits for an owner's reply: the owner's own limit comes first."""
 
 RECOVERY_RECONNECT_TIMEOUT_MS: Final = 5_000
 """How long an output recovery may take to bring a fresh transport up (spec 000 §5)."""
