@@ -43,7 +43,7 @@ def pack(value: Any) -> bytes:
 def unpack(data: bytes | memoryview) -> Any:
     """The plain data in `data`; raises `InvalidArgument` for malformed bytes."""
     try:
-        return msgpack.unpackb(data, raw=False, strict_map_key=False, max_buffer_size=MAX_FRAME_BYTES)
+        return msgpack.unpackb(data, raw=False, strict_map_key=False)
     except Exception as error:  # msgpack raises half a dozen unrelated types
         raise InvalidArgument(f"malformed message: {type(error).__name__}") from None
 
@@ -106,3 +106,42 @@ class FrameDecoder:
                 body = bytes(view[_HEADER.size : end])
             del self._buffer[:end]
             yield unpack(body)
+
+
+class MessageSet:
+    """The messages of one boundary: dataclasses, each with a `kind`, encoded with the boundary's version.
+
+    A message travels as `{"k": kind, "v": version, "b": fields}`. Unknown kinds are counted in `unknown` and skipped,
+    since a newer peer may send them; a missing field is an error (design §4).
+    """
+
+    def __init__(self, version: int, *classes: type) -> None:
+        self._version = version
+        self._by_kind: dict[str, type] = {_kind_of(cls): cls for cls in classes}
+        self._kinds: dict[type, str] = {cls: kind for kind, cls in self._by_kind.items()}
+        self.unknown = 0
+
+    def encode(self, message: Any) -> dict[str, Any]:
+        """A message as plain data."""
+        return {"k": self._kinds[type(message)], "v": self._version, "b": to_data(message)}
+
+    def decode(self, data: Any) -> Any | None:
+        """The message in plain data, or None for an unknown kind; raises `InvalidArgument` if it is malformed."""
+        if not isinstance(data, dict) or not isinstance(data.get("k"), str) or not isinstance(data.get("b"), dict):
+            raise InvalidArgument("malformed message: it must hold k, v and b")
+        cls = self._by_kind.get(data["k"])
+        if cls is None:
+            self.unknown += 1
+            return None
+        return from_data(data["b"], cls)
+
+    def warm(self) -> None:
+        """Generate every converter now, so that no process pays for it later."""
+        for cls in self._by_kind.values():
+            converter.get_structure_hook(cls)
+            converter.get_unstructure_hook(cls)
+
+
+def _kind_of(cls: type) -> str:
+    name = cls.__name__
+    return "".join("_" + c.lower() if c.isupper() and i else c.lower() for i, c in enumerate(name))
