@@ -1,0 +1,1 @@
+"""Voice providers that come with Parlora."""
