@@ -66,6 +66,8 @@ class EventType(StrEnum):
     # session
     DELEGATION_PENDING = "delegation_pending"
     DELEGATION_ASSOCIATED = "delegation_associated"
+    DELEGATION_REJECTED = "delegation_rejected"
+    EVENT_REJECTED = "event_rejected"
     TASK_SUBMITTED = "task_submitted"
     TASK_SUPERSEDED = "task_superseded"
     RESULT_RECORDED = "result_recorded"

@@ -29,7 +29,17 @@ class StartAdapter(Effect):
 
 
 class Call(StrEnum):
-    """The adapter callbacks that can be invoked."""
+    """The adapter callbacks that can be invoked.
+
+    `Invoke.arguments` are the callback's own parameters by name, `command_id` left out:
+
+    control: `{command}`, for a channel `{"epoch": n}` (ClearOutput) or `{"on": bool}` (SuppressOutput), for a provider
+    `{"on": bool}` (MuteInput). append_context: `{update}` with kind, text, delegation_id. submit: `{request}`, a
+    BackendRequest. update: `{request_id, update, task_revision}`. cancel: `{request_id, reason}`. close: `{policy}`.
+    clear_output: `{epoch}`. resume_output: `{token}`. recover_output: `{token, snapshot}`. resolve_delegation:
+    `{delegation_id, outcome}`. The last four are optional callbacks that take no command id; returning is their
+    whole outcome.
+    """
 
     CONTROL = "control"
     APPEND_CONTEXT = "append_context"
