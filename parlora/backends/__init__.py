@@ -1,0 +1,1 @@
+"""Backends: how the application's work is run."""

@@ -1,0 +1,1 @@
+"""Channels: how a caller is reached."""
