@@ -102,10 +102,21 @@ class Speaker:
         self._samples += count
         return out.astype("<i2", copy=False).tobytes()
 
-    def interrupt(self) -> bool:
-        """Drop everything not handed out yet; the transcript keeps the words that had begun. False if silent."""
+    def advance_to(self, position_ms: int) -> None:
+        """Count silence up to `position_ms` as handed out, so that this clock follows the listener's between texts."""
+        if not self.audible:
+            self._samples = max(self._samples, position_ms * SAMPLES_PER_MS)
+
+    def interrupt(self) -> str:
+        """Drop everything not handed out yet and return its text; the phrase that is cut counts whole.
+
+        The transcript keeps the words that had begun. Returns an empty text if nothing was being said.
+        """
         if not self.speaking:
-            return False
+            return ""
+        dropped = [playing.phrase for playing in self._ready]
+        dropped += [self._asked] if self._asked else []
+        dropped += self._texts
         self._texts.clear()
         self._asked = None
         if self._ready and self._ready[0].played:
@@ -113,7 +124,7 @@ class Speaker:
         self._ready.clear()
         self._started = False
         self._happened.append(AssistantStopped(self.now_ms, interrupted=True))
-        return True
+        return " ".join(phrase.text for phrase in dropped)
 
     def poll(self) -> list[Happening]:
         """What happened since the last call."""

@@ -24,6 +24,7 @@ class OfflineVoice:
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._speaker = Speaker()
+        self._dropped = ""
 
     @property
     def heard_ms(self) -> int:
@@ -32,8 +33,13 @@ class OfflineVoice:
 
     @property
     def spoken_ms(self) -> int:
-        """Audio handed out so far, silence included."""
+        """Where the speaking half is on the common timeline."""
         return self._speaker.now_ms
+
+    @property
+    def dropped(self) -> str:
+        """What the last interruption kept from being said; the phrase it cut counts whole."""
+        return self._dropped
 
     @property
     def caller_speaking(self) -> bool:
@@ -53,8 +59,9 @@ class OfflineVoice:
     def feed(self, frame: bytes) -> list[Happening]:
         """Hear 20 ms; the onset of the caller's speech interrupts ours in the same call."""
         happened = self._listener.feed(frame)
+        self._speaker.advance_to(self._listener.now_ms)
         if any(isinstance(item, CallerStarted) for item in happened):
-            self._speaker.interrupt()
+            self.interrupt()
         return happened + self._speaker.poll()
 
     def finish(self) -> list[Happening]:
@@ -79,7 +86,8 @@ class OfflineVoice:
 
     def interrupt(self) -> bool:
         """Stop speaking at once; False if nothing was being said."""
-        return self._speaker.interrupt()
+        self._dropped = self._speaker.interrupt()
+        return bool(self._dropped)
 
     def poll(self) -> list[Happening]:
         """What the speaking half reported since the last call."""

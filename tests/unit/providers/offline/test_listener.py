@@ -3,48 +3,12 @@
 import pytest
 
 from parlora.errors import InvalidArgument
-from parlora.providers.offline.grammar import Grammar
 from parlora.providers.offline.happenings import CallerSaid, CallerStarted, CallerStopped, Happening
 from parlora.providers.offline.listener import FRAMES_PER_TURN, PREROLL_FRAMES, Endpoint, Listener
-from parlora.providers.offline.recognizer import Recognition
-from parlora.providers.offline.resampling import FRAME_BYTES, Samples
+from parlora.providers.offline.resampling import FRAME_BYTES
+from tests.unit.providers.offline.scripted import ScriptedActivity, ScriptedRecognizer
 
 FRAME = bytes(FRAME_BYTES)
-
-
-class ScriptedActivity:
-    """Answers from a string: x is speech, anything else is silence; silence after its end."""
-
-    def __init__(self, script: str) -> None:
-        self._script = iter(script)
-
-    def __call__(self, frame: Samples) -> bool:
-        assert len(frame) == 320
-        return next(self._script, ".") == "x"
-
-
-class ScriptedRecognizer:
-    """Hears `text`; counts frames."""
-
-    def __init__(self, text: str = "yes", whole: bool = True) -> None:
-        self.grammar = Grammar.parse("<user> = yes;")
-        self.text = text
-        self.whole = whole
-        self.fed = 0
-        self.most_per_turn = 0
-
-    def start(self) -> None:
-        self.fed = 0
-
-    def feed(self, audio: bytes) -> None:
-        assert len(audio) == 640
-        self.fed += 1
-
-    def partial_is_whole(self) -> bool:
-        return self.whole
-
-    def stop(self) -> Recognition:
-        return Recognition(self.text, -1.0)
 
 
 def run(script: str, recognizer: ScriptedRecognizer, frames: int) -> list[Happening]:

@@ -6,16 +6,8 @@ from hypothesis import strategies as st
 
 from parlora.providers.offline.happenings import AssistantSaid, AssistantStarted, AssistantStopped
 from parlora.providers.offline.speaker import FADE_SAMPLES, PHRASES_AHEAD, Phrase, Speaker
-from parlora.providers.offline.synthesizer import Speech, WordMark
-
-MS = 24
-
-
-def one_word_per_100_ms(text: str) -> Speech:
-    words = text.split()
-    ends = [len(" ".join(words[: count + 1])) for count in range(len(words))]
-    marks = tuple(WordMark(100 * MS * index, end) for index, end in enumerate(ends))
-    return Speech(np.full(100 * MS * len(words), 1_000, np.int16), marks)
+from parlora.providers.offline.synthesizer import Speech
+from tests.unit.providers.offline.scripted import MS, one_word_per_100_ms
 
 
 def synthesize(speaker: Speaker) -> list[Phrase]:
@@ -53,7 +45,7 @@ def test_interruption_fades_in_5_ms_and_keeps_the_words_begun() -> None:
     synthesize(speaker)
     speaker.take(150 * MS)
 
-    assert speaker.interrupt()
+    assert speaker.interrupt() == "one two three. four five six."
 
     assert max(loud(speaker.take(480))) < FADE_SAMPLES
     assert loud(speaker.take(480)) == []
@@ -84,7 +76,7 @@ def test_a_phrase_interrupted_during_synthesis_is_never_heard() -> None:
 def test_interrupting_silence_does_nothing() -> None:
     speaker = Speaker()
 
-    assert not speaker.interrupt()
+    assert speaker.interrupt() == ""
     assert speaker.poll() == []
 
 
