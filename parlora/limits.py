@@ -43,6 +43,10 @@ MAX_FRAME_MS: Final = 100
 RESULT_BYTES: Final = 65_536
 """Largest mapped backend result, as msgpack (acceptance LM-19)."""
 
+BACKEND_CLOSE_RESERVE_MS: Final = 500
+"""How long before the shutdown deadline a backend stops waiting for its jobs, so that its `closed` still gets out; at
+most a quarter of a short shutdown timeout."""
+
 _MS_AUDIO_QUEUE_MAX: Final = 10_000
 _MS_PROVIDER_QUEUE_MAX: Final = 60_000
 
