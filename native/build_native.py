@@ -11,12 +11,13 @@ from cffi import FFI
 HERE = Path(__file__).parent
 SOURCES = sorted(HERE.glob("*.c"))
 HEADERS = sorted(HERE.glob("*.h"))
+INTERNAL = ("ring_layout.h", "pump_internal.h")
 
 ffi = FFI()
 ffi.cdef((HERE / "parlora.cdef").read_text(encoding="utf-8"))
 ffi.set_source(
     "parlora._native",
-    "\n".join(f'#include "{header.name}"' for header in HEADERS if header.name != "ring_layout.h"),
+    "\n".join(f'#include "{header.name}"' for header in HEADERS if header.name not in INTERNAL),
     sources=[f"native/{source.name}" for source in SOURCES],
     depends=[f"native/{path.name}" for path in (*HEADERS, HERE / "parlora.cdef")],
     include_dirs=["native"],

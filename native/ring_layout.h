@@ -96,6 +96,15 @@ void pl_notify_space(pl_ring *ring);
 
 uint64_t pl_ring_time(const pl_ring *ring);
 
+/* pl_ring_peek that adds the frames it drops on the way to `loss`, if given. */
+const void *pl_peek_counting(pl_ring *ring, pl_frame *frame, pl_loss *loss, int *verdict);
+
+/* Ends a peek, counting the frame as read even if a clear overtook it: for who has already passed it on. */
+void pl_take_peeked(pl_ring *ring);
+
+/* Consumer: 1 if the ring is closed and everything in it consumed. */
+int pl_is_drained(const pl_ring *ring);
+
 /* 1 if a frame of `bytes` would be admitted now, bounds only; refreshes the producer's view of the consumer. */
 int pl_has_room(pl_ring *ring, uint32_t bytes);
 

@@ -38,6 +38,11 @@ static int front(pl_ring *ring, pl_frame *frame)
     return PL_OK;
 }
 
+int pl_is_drained(const pl_ring *ring)
+{
+    return PL_ACQUIRE(ring->shared->closed) && PL_POSITION(PL_ACQUIRE(ring->shared->head)) == ring->tail;
+}
+
 static int is_stale(const pl_ring *ring, const pl_frame *frame)
 {
     return frame->epoch < PL_ACQUIRE(ring->shared->epoch);
@@ -85,11 +90,26 @@ uint32_t pl_ring_read(pl_ring *ring, void *data, uint32_t capacity, pl_frame *fr
     return count;
 }
 
-const void *pl_ring_peek(pl_ring *ring, pl_frame *frame, int *verdict)
+const void *pl_peek_counting(pl_ring *ring, pl_frame *frame, pl_loss *loss, int *verdict)
 {
-    *verdict = next_frame(ring, frame, NULL);
+    *verdict = next_frame(ring, frame, loss);
     ring->peeked = *verdict == PL_OK;
     return ring->peeked ? pl_record(ring, ring->tail) + 1 : NULL;
+}
+
+const void *pl_ring_peek(pl_ring *ring, pl_frame *frame, int *verdict)
+{
+    return pl_peek_counting(ring, frame, NULL, verdict);
+}
+
+void pl_take_peeked(pl_ring *ring)
+{
+    pl_frame frame;
+    if (ring->peeked && front(ring, &frame) == PL_OK) {
+        advance(ring, &frame, 0);
+        pl_notify_space(ring);
+    }
+    ring->peeked = 0;
 }
 
 int pl_ring_commit(pl_ring *ring)

@@ -28,6 +28,13 @@ CLEAR_TIMEOUT_MS: Final = 200
 CHANNEL_TURN_FRAMES: Final = 20
 """Most frames that one turn of a channel-paced output pipeline hands over (spec 000 §4)."""
 
+PUMP_POLL_MS: Final = 20
+"""Longest sleep of a pump: wake-ups come by hint, this bounds the harm should one be lost (spec 000 §4)."""
+
+PACING_SLACK_MS: Final = 100
+"""How far behind its schedule a paced pump may fall and still catch up: longer than a scheduling stall, shorter than
+the queues (200 ms). A longer pause is a pause of speech and starts a new schedule."""
+
 AUDIO_QUEUE_MS: Final = 200
 """Default depth of the capture, playback and uplink queues (acceptance LM-04)."""
 

@@ -20,6 +20,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from struct import Struct
+from threading import Lock
 from typing import Any, Final
 
 from parlora._native import ffi, lib
@@ -61,6 +62,7 @@ class Ring:
 
     def __init__(self, pointer: Any) -> None:
         self._pointer: Any = pointer
+        self._inside_lock = Lock()
         self._inside = 0  # calls and pumps that would crash if the memory were unmapped under them
         self._roles: set[str] = set()
 
@@ -180,11 +182,13 @@ class Ring:
     def held(self) -> Iterator[Any]:
         """The native handle, protected from `close` while native code works on it."""
         pointer = self.pointer
-        self._inside += 1
+        with self._inside_lock:
+            self._inside += 1
         try:
             yield pointer
         finally:
-            self._inside -= 1
+            with self._inside_lock:
+                self._inside -= 1
 
     def close(self) -> None:
         """Unmap and close the descriptors; again is fine. Raises `Conflict` while a wait or a pump uses the ring."""
