@@ -114,6 +114,10 @@ void *pl_ring_reserve(pl_ring *ring, uint32_t bytes, uint64_t epoch, int *verdic
 int pl_ring_publish(pl_ring *ring, uint32_t bytes, uint64_t epoch, uint64_t ts_us, uint32_t duration_us,
                     uint32_t flags);
 
+/* Bounds from the next frame on: at most max_bytes of payload queued, from max_frame_bytes to what the ring was created
+ * with, and max_age_us (0: none). What is queued already stays. 0 or -EINVAL. */
+int pl_ring_set_bounds(pl_ring *ring, uint64_t max_bytes, uint64_t max_age_us);
+
 /* One-shot: 1 if a frame of `bytes` would be admitted now (not armed); 0 if armed, then the space event becomes
  * readable at least once when it may be. */
 int pl_ring_arm_space(pl_ring *ring, uint32_t bytes);

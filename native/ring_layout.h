@@ -39,8 +39,10 @@ typedef struct {
     /* Constant after creation. */
     uint64_t magic;
     uint32_t version, header_bytes;
-    uint64_t capacity, max_bytes, max_age_us;
+    uint64_t capacity, created_bytes;
     uint32_t max_frame_bytes, reserved;
+    /* Set at creation; the producer may tighten them. The other side only judges by them whether a wake is worth it. */
+    _Atomic uint64_t max_bytes, max_age_us;
     /* Each of the following owns its cache lines, so that one side's stores never slow the other's loads. */
     _Alignas(PL_LINE) _Atomic uint64_t head;
     _Alignas(PL_LINE) pl_counters produced[2];

@@ -72,8 +72,8 @@ static void resume_consumer(pl_ring *ring)
 
 static void adopt_constants(pl_ring *ring)
 {
-    ring->max_bytes = ring->shared->max_bytes;
-    ring->max_age_us = ring->shared->max_age_us;
+    ring->max_bytes = PL_LOAD(ring->shared->max_bytes);
+    ring->max_age_us = PL_LOAD(ring->shared->max_age_us);
     ring->max_frame_bytes = ring->shared->max_frame_bytes;
     resume_producer(ring);
     resume_consumer(ring);
@@ -113,8 +113,9 @@ pl_ring *pl_ring_create(uint64_t max_bytes, uint64_t max_age_us, uint32_t max_fr
     shared->version = PL_RING_VERSION;
     shared->header_bytes = PL_HEADER_BYTES;
     shared->capacity = capacity;
-    shared->max_bytes = max_bytes;
-    shared->max_age_us = max_age_us;
+    shared->created_bytes = max_bytes;
+    PL_STORE(shared->max_bytes, max_bytes);
+    PL_STORE(shared->max_age_us, max_age_us);
     shared->max_frame_bytes = max_frame_bytes;
     atomic_thread_fence(memory_order_release);
     shared->magic = PL_RING_MAGIC;
@@ -124,7 +125,7 @@ pl_ring *pl_ring_create(uint64_t max_bytes, uint64_t max_age_us, uint32_t max_fr
 
 static int is_ring(const pl_shared *shared, uint64_t file_bytes)
 {
-    uint64_t capacity = shared->capacity, max_bytes = shared->max_bytes;
+    uint64_t capacity = shared->capacity, max_bytes = PL_LOAD(shared->max_bytes);
     return shared->magic == PL_RING_MAGIC && shared->version == PL_RING_VERSION &&
            shared->header_bytes == PL_HEADER_BYTES && capacity >= PL_HEADER_BYTES && capacity <= MAX_CAPACITY &&
            (capacity & (capacity - 1)) == 0 && file_bytes == PL_HEADER_BYTES + capacity && max_bytes <= capacity / 2 &&

@@ -69,16 +69,16 @@ void pl_ring_get_stats(const pl_ring *ring, pl_ring_stats *stats)
     stats->queued_frames = above(stats->frames_in, stats->frames_out + stats->dropped_frames);
     stats->queued_bytes = above(stats->bytes_in, stats->bytes_out + stats->dropped_bytes);
     stats->queued_us = above(stats->duration_in_us, stats->duration_out_us + stats->dropped_us);
-    if (stats->queued_bytes > ring->max_bytes) /* the tries ran out: say no more than can be true */
-        stats->queued_bytes = ring->max_bytes;
+    if (stats->queued_bytes > shared->created_bytes) /* the tries ran out: say no more than can be true */
+        stats->queued_bytes = shared->created_bytes;
     for (int i = 0; i < PL_REASONS; i++) {
         stats->rejected_frames[i] = PL_LOAD(shared->rejected_frames[i]);
         stats->rejected_bytes[i] = PL_LOAD(shared->rejected_bytes[i]);
     }
     stats->epoch = PL_ACQUIRE(shared->epoch);
     stats->wakes = PL_LOAD(shared->wakes);
-    stats->max_bytes = ring->max_bytes;
-    stats->max_age_us = ring->max_age_us;
+    stats->max_bytes = PL_LOAD(ring->shared->max_bytes);
+    stats->max_age_us = PL_LOAD(ring->shared->max_age_us);
     stats->capacity_bytes = ring->capacity;
     stats->max_frame_bytes = ring->max_frame_bytes;
     stats->closed = PL_ACQUIRE(shared->closed);

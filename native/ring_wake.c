@@ -45,7 +45,7 @@ void pl_notify_space(pl_ring *ring)
     int sure = pl_snapshot(&shared->head, shared->produced, &head, &in) &&
                pl_snapshot(&shared->tail, shared->consumed, &tail, &out);
     if (!sure || (ring->capacity - (head - tail) >= pl_record_bytes(need) &&
-                  PL_LOAD(in.bytes) - PL_LOAD(out.bytes) - PL_LOAD(out.dropped_bytes) + need <= ring->max_bytes))
+                  PL_LOAD(in.bytes) - PL_LOAD(out.bytes) - PL_LOAD(out.dropped_bytes) + need <= PL_LOAD(shared->max_bytes)))
         wake(ring, &shared->space_armed, ticket, ring->space_fd);
 }
 

@@ -1,6 +1,7 @@
 /* The producer's side of a frame ring. */
 #include "ring_layout.h"
 
+#include <errno.h>
 #include <string.h>
 
 static int reject(pl_ring *ring, int verdict, uint32_t bytes)
@@ -183,4 +184,15 @@ int pl_ring_publish(pl_ring *ring, uint32_t bytes, uint64_t epoch, uint64_t ts_u
     publish(ring, bytes, epoch, ts_us, duration_us, flags);
     pl_notify_data(ring);
     return PL_OK;
+}
+
+int pl_ring_set_bounds(pl_ring *ring, uint64_t max_bytes, uint64_t max_age_us)
+{
+    if (max_bytes < ring->max_frame_bytes || max_bytes > ring->shared->created_bytes)
+        return -EINVAL;
+    ring->max_bytes = max_bytes;
+    ring->max_age_us = max_age_us;
+    PL_STORE(ring->shared->max_bytes, max_bytes);
+    PL_STORE(ring->shared->max_age_us, max_age_us);
+    return 0;
 }

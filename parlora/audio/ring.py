@@ -257,6 +257,14 @@ class RingWriter:
         )
         return taken, _VERDICTS[self._verdict[0]]
 
+    def set_bounds(self, max_bytes: int, max_age_ms: int) -> None:
+        """Bounds from the next frame on; what is queued already stays. `max_age_ms` 0 sets none.
+
+        Raises `InvalidArgument` unless `max_bytes` is from one allowed frame to what the ring was created with.
+        """
+        if lib.pl_ring_set_bounds(self.ring.pointer, max(0, max_bytes), max_age_ms * 1_000):
+            raise InvalidArgument(f"the ring cannot be bounded to {max_bytes} bytes", field="max_bytes")
+
     def arm(self, size_bytes: int) -> bool:
         """True if a frame of `size_bytes` fits now; else the event behind `fileno` fires once it may."""
         return bool(lib.pl_ring_arm_space(self.ring.pointer, size_bytes))

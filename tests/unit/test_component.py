@@ -64,7 +64,7 @@ def test_an_unknown_option_names_the_options() -> None:
 def test_an_option_the_component_refuses_is_named_in_full() -> None:
     with pytest.raises(InvalidArgument) as caught:
         Component(f"{__name__}:picky", {"caller": 3}).build("channel")
-    assert caught.value.details["field"] == "channel.caller"
+    assert caught.value.details["field"] == "channel.options.caller"
 
 
 def picky(caller: object) -> None:
