@@ -67,7 +67,8 @@ class Component:
             return factory(**self.options)
         except InvalidArgument as error:
             inner = error.details.get("field")
-            raise InvalidArgument(f"{field}: {error.message}", field=f"{field}.options.{inner}" if inner else field) from error
+            named = f"{field}.options.{inner}" if inner else field
+            raise InvalidArgument(f"{field}: {error.message}", field=named) from error
         except TypeError as error:
             raise InvalidArgument(f"{field}: {self.path}: {error}", field=f"{field}.options") from error
 
