@@ -1,1 +1,5 @@
 """Ready-made context policies."""
+
+from parlora.policies.delegate import Delegate
+
+__all__ = ["Delegate"]

@@ -24,10 +24,10 @@ results = st.builds(
     request_id=st.sampled_from(["r1", "r2"]),
     task_id=st.sampled_from(["task-of-r1", "other"]),
     task_revision=st.sampled_from([1, 2]),
-    status=st.sampled_from(ResultStatus) | st.just("done"),  # type: ignore[arg-type]
+    status=st.sampled_from(ResultStatus) | st.just("done"),
     facts=st.dictionaries(st.text(max_size=5), plain, max_size=3) | st.just({"x": object()}),
-    summary=st.none() | st.text() | st.just(7),  # type: ignore[arg-type]
-    metadata=st.just({}) | st.just({1: 2}),  # type: ignore[arg-type]
+    summary=st.none() | st.text() | st.just(7),
+    metadata=st.just({}) | st.just({1: 2}),
 )
 REQUEST = backend_request("r1")
 
