@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import numpy  # noqa: F401 - its threads exist before the first snapshot, so no test is blamed for them.
 import pytest
 
@@ -16,6 +17,16 @@ TESTS = Path(__file__).parent
 
 PURE = {"unit", "acceptance", "architecture"}
 """Folders whose tests start no process; every test of any other folder ends with the leftovers check."""
+
+# A busy machine is slow, not wrong, so no example has a time limit; CI tries the same examples each time.
+hypothesis.settings.register_profile(
+    "parlora",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    derandomize="CI" in os.environ,
+    print_blob=True,
+)
+hypothesis.settings.load_profile("parlora")
 
 
 def pytest_configure(config: pytest.Config) -> None:
