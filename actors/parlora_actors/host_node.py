@@ -1,0 +1,100 @@
+"""One embedded node as the host library holds it: the launcher, the library's thread and the gateway's connection."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from parlora.ids import new_id
+from parlora.session.spec import SessionSpec
+from parlora_actors.host_connection import Connection
+from parlora_actors.host_launch import NodeProcess
+from parlora_actors.host_reactor import Reactor
+from parlora_actors.host_timing import LOST_NODE_STOP_TIMEOUT_MS, START_SESSION_TIMEOUT_MS, now_us, until_s
+from parlora_actors.messages.host import FROM_GATEWAY, TO_GATEWAY, SessionGone, StartSession
+from parlora_actors.messages.launch import Launch
+
+
+class EmbeddedNode:
+    """A running node. `on_gone(session_id, payload)` and `on_lost()` are called on the library's thread."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        deadline_us: int,
+        on_gone: Callable[[str, dict[str, Any]], None],
+        on_lost: Callable[[], None],
+    ) -> None:
+        """Start it, at most until `deadline_us`; raises the node's error, and leaves nothing behind then."""
+        self._on_gone = on_gone
+        self._on_lost = on_lost
+        self._ending = threading.Lock()
+        self._ended: bool | None = None
+        self._stop_asked = False
+        self._process = NodeProcess()
+        self._gateway: Connection | None = None
+        self.reactor = Reactor(f"parlora-host-{self._process.pid}")
+        try:
+            self.run_dir = self._process.configure(launch, deadline_us)
+            self.reactor.start()
+            path = os.path.join(self.run_dir, "node.sock")
+            self._gateway = Connection(
+                path, FROM_GATEWAY, TO_GATEWAY, self.reactor, self._on_message, self._on_end, deadline_us
+            )
+            self.reactor.add(self._process.pidfd, lambda _: self._on_end())
+        except BaseException:
+            self.end(now_us() + LOST_NODE_STOP_TIMEOUT_MS * 1_000)
+            self.release()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """The launcher's process id."""
+        return self._process.pid
+
+    def start_session(self, spec: SessionSpec, hold_for_sink: bool) -> str:
+        """Have a session started; returns the path of its own socket."""
+        assert self._gateway is not None, "set by the constructor"
+        deadline_us = now_us() + START_SESSION_TIMEOUT_MS * 1_000
+        answer = self._gateway.call(StartSession(new_id(), spec, hold_for_sink), "start_session", deadline_us)
+        return str(answer["path"])
+
+    def end(self, deadline_us: int) -> bool:
+        """Stop the node, or kill it at the deadline; False if it had to be killed. Safe to call twice and from two
+        threads: the second waits for the first."""
+        self._stop_asked = True
+        with self._ending:
+            if self._ended is None:
+                self._ended = self._process.stop(deadline_us)
+                if not self._ended:
+                    self._process.kill()
+            return self._ended
+
+    def release(self) -> None:
+        """Hang up and end the library's thread; call it after `end`."""
+        if self._gateway is not None:
+            self._gateway.close()
+        self.reactor.remove(self._process.pidfd)
+        self.reactor.stop(until_s(now_us() + LOST_NODE_STOP_TIMEOUT_MS * 1_000))
+        self._process.release()
+
+    def abandon(self) -> None:
+        """In a forked child: close the inherited copies; take no lock, for its holder does not exist here."""
+        if self._gateway is not None:
+            self._gateway.abandon()
+        self.reactor.abandon()
+        self._process.abandon()
+
+    def _on_message(self, message: Any) -> None:
+        if isinstance(message, SessionGone):
+            self._on_gone(message.session_id, message.closed)
+
+    def _on_end(self) -> None:
+        """The launcher or the gateway is gone: what is left must go before anybody is told that it has."""
+        self.reactor.remove(self._process.pidfd)
+        if self._stop_asked:
+            return
+        self.end(now_us() + LOST_NODE_STOP_TIMEOUT_MS * 1_000)
+        self._on_lost()

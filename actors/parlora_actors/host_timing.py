@@ -1,0 +1,53 @@
+"""Deadlines of the host library, each with its reason. A session's own are in `parlora.limits`."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+NODE_START_TIMEOUT_MS: Final = 20_000
+"""From starting the launcher to its `ready`: about 0.5 s on an idle machine, several seconds on a loaded one."""
+
+CONNECT_TIMEOUT_MS: Final = 2_000
+"""Connecting to a socket of the node and exchanging hellos: the other side only has to be scheduled."""
+
+SESSION_CALL_TIMEOUT_MS: Final = 5_000
+"""One call of the session API. The coordinator never blocks; it answers in milliseconds unless it is dead, and a dead
+coordinator is found within 2,000 ms (`unresponsive_timeout_ms`)."""
+
+START_SESSION_TIMEOUT_MS: Final = 10_000
+"""The node's answer to `start_session`: it waits for one fork, on a loaded machine behind other starts."""
+
+READY_MARGIN_MS: Final = 2_000
+"""How much longer than the startup deadline `wait_ready` waits for the node's own verdict."""
+
+CLOSED_MARGIN_MS: Final = 3_000
+"""How much longer than the shutdown deadline `wait_closed` waits: the last kill pass comes after the deadline."""
+
+NODE_STOP_TIMEOUT_MS: Final = 5_000
+"""How long a node without sessions may take to stop; it needs about 100 ms."""
+
+NODE_KILL_TIMEOUT_MS: Final = 3_000
+"""How long a killed launcher may take to be gone. SIGKILL takes effect in milliseconds."""
+
+LOST_NODE_STOP_TIMEOUT_MS: Final = 2_000
+"""How long the rest of a broken node may take to stop before it is killed: nobody is told of the end before."""
+
+SINK_DRAIN_TIMEOUT_MS: Final = 1_000
+"""How long `close` waits for event sinks to take the last events; a busy one goes on without us."""
+
+LAST_WORDS_TIMEOUT_MS: Final = 1_000
+"""How long the end of one connection waits for the other: a session's socket ends, and the gateway says so too."""
+
+REACTOR_POLL_MS: Final = 250
+"""Longest sleep of the library's thread between two looks at its own deadlines."""
+
+
+def now_us() -> int:
+    """CLOCK_MONOTONIC in microseconds: the same clock in every process of the machine."""
+    return time.monotonic_ns() // 1_000
+
+
+def until_s(deadline_us: int) -> float:
+    """Seconds left, never negative."""
+    return max(0, deadline_us - now_us()) / 1_000_000
