@@ -8,6 +8,7 @@ import argparse
 import json
 import subprocess
 import sys
+from collections import Counter
 
 from tests.acceptance.results import Results, proven_rows, read_results, source_digest
 from tests.acceptance.table import ROOT, Row, read_table
@@ -41,11 +42,15 @@ def current_results() -> Results | None:
 
 
 def report(table: dict[str, Row], proven: dict[str, list[str]]) -> str:
-    """Every row in the order of the table, with the tests that prove it or the word missing."""
+    """Every row in the order of the table, with the tests that prove it or the word missing.
+
+    The cases of a parametrized test share one line.
+    """
     lines = []
     for row in table.values():
-        tests = proven.get(row.id)
-        lines += [f"{row.id}  {test}" for test in tests] if tests else [f"{row.id}  missing"]
+        tests = Counter(test.partition("[")[0] for test in proven.get(row.id, ()))
+        lines += [f"{row.id}  {test}" + (f" ({cases} cases)" if cases > 1 else "") for test, cases in tests.items()]
+        lines += [] if tests else [f"{row.id}  missing"]
     count = sum(1 for row in table if row in proven)
     return "\n".join([*lines, f"{count} of {len(table)} rows proven"])
 

@@ -39,10 +39,11 @@ def test_only_passed_tests_prove_a_row_and_a_failed_one_takes_it_away() -> None:
 
 def test_the_report_names_each_row_and_the_summary_counts_them() -> None:
     table = {name: row for name, row in read_table().items() if name in {"SL-01", "SL-02", "EP-01"}}
-    proven = {"SL-01": ["tests/a.py::test_a"]}
+    proven = {"SL-01": ["tests/a.py::test_a", "tests/b.py::test_b[1]", "tests/b.py::test_b[2]"]}
 
     assert report(table, proven).splitlines() == [
         "SL-01  tests/a.py::test_a",
+        "SL-01  tests/b.py::test_b (2 cases)",
         "SL-02  missing",
         "EP-01  missing",
         "1 of 3 rows proven",
