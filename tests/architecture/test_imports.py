@@ -1,5 +1,7 @@
 """Imports run one way, `parlora_actors` -> `parlora` -> `parlora._native`, and pure code stays pure."""
 
+import ast
+import re
 import sys
 
 import pytest
@@ -12,6 +14,8 @@ ARROWS_BACK = {
     # The example application is run as `python -m parlora.orderdesk`.
     "parlora.orderdesk.__main__": "always",
 }
+
+ACTORS_MODULE = re.compile(r"^parlora_actors([.:][\w.:]*)?$")
 
 DEPENDENCIES = {
     "thespian",
@@ -56,6 +60,19 @@ def test_parlora_never_imports_the_actors_but_where_it_is_listed() -> None:
         for module, found in all_imports()
         if package_of(module) == "parlora" and package_of(found.target) == "parlora_actors"
         if not (ARROWS_BACK.get(module) == "always" or (ARROWS_BACK.get(module) == "lazily" and found.is_lazy))
+    ]
+    assert wrong == []
+
+
+def test_parlora_names_the_actors_in_no_text_that_could_be_imported() -> None:
+    """An import by name is an import: such a text may stand only where the import is listed."""
+    wrong = [
+        f"{path}:{node.lineno} {node.value!r}"
+        for module, path in modules().items()
+        if package_of(module) == "parlora" and module not in ARROWS_BACK
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if ACTORS_MODULE.match(node.value)
     ]
     assert wrong == []
 
