@@ -22,6 +22,7 @@ from parlora_actors.host_node import EmbeddedNode
 from parlora_actors.host_request import SessionOptions, build_spec, main_path
 from parlora_actors.host_timing import (
     CLOSED_MARGIN_MS,
+    KILL_TIMEOUT_MS,
     NODE_START_TIMEOUT_MS,
     NODE_STOP_TIMEOUT_MS,
     SINK_DRAIN_TIMEOUT_MS,
@@ -209,6 +210,19 @@ class ActorHost:
         finally:
             self._state = "closed"
             _hosts.discard(self)
+
+    def kill(self) -> None:
+        """End the node now, without closing its sessions: each gets a `closed` with cause `node_lost`."""
+        self._check_process()
+        node = self._node
+        if node is None or self._state == "closed":
+            return
+        self._state = "closing"
+        node.end(now_us() + KILL_TIMEOUT_MS * 1_000)
+        self._bury_sessions(NODE_LOST)
+        node.release()
+        self._state = "closed"
+        _hosts.discard(self)
 
     # ---- the library's side
 

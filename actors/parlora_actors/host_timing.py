@@ -27,6 +27,9 @@ CLOSED_MARGIN_MS: Final = 3_000
 NODE_STOP_TIMEOUT_MS: Final = 5_000
 """How long a node without sessions may take to stop; it needs about 100 ms."""
 
+KILL_TIMEOUT_MS: Final = 1_000
+"""How long `ActorHost.kill` lets the launcher clean up before it is killed itself: its kill pass needs about 30 ms."""
+
 NODE_KILL_TIMEOUT_MS: Final = 3_000
 """How long a killed launcher may take to be gone. SIGKILL takes effect in milliseconds."""
 

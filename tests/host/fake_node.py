@@ -1,13 +1,15 @@
 """A node that is no node: one process that answers the host library as the launcher, the gateway and sessions would.
 
 What a session does stands in the options of its channel: `script` is a list of event types to send once a subscriber
-is there; `mood` is one of `obedient`, `silent` (answers nothing), `dies` (the coordinator's socket ends when
-`snapshot` is called, and the gateway tells an obituary), `floods` (sends events without end once subscribed).
+is there, `flood` a number of further events, and with `ends` the session is over then. `mood` is one of `obedient`,
+`silent` (answers nothing), `silent-close` (does not answer close) and `dies` (the coordinator's socket ends when
+`snapshot` is called, and the gateway tells an obituary).
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import socket
@@ -49,7 +51,9 @@ class Peer:
 class Session:
     def __init__(self, node: Node, spec: Any, path: str) -> None:
         self.node, self.id, self.path = node, spec.session_id, path
-        self.options = spec.channel.options
+        self.options = dict(spec.channel.options)
+        if isinstance(self.options.get("script"), str):  # out of a TOML file, which has no null and no mixed maps
+            self.options["script"] = json.loads(self.options["script"])
         self.mood = self.options.get("mood", "obedient")
         self.count = 0
         self.subscriptions: list[str] = []
@@ -74,6 +78,8 @@ class Session:
 
     def answer(self, peer: Peer, call: m.CallSession) -> None:
         value: Any = None
+        if call.operation == "close" and self.mood == "silent-close":
+            return
         if call.operation == "subscribe":
             self.subscriptions.append(call.arguments["subscription_id"])
         elif call.operation == "unsubscribe":
@@ -107,6 +113,9 @@ class Session:
             self.tell(peer, self.event(type, payload))
         for _ in range(self.options.get("flood", 0)):
             self.tell(peer, self.event("extension"))
+        if self.options.get("ends"):
+            peer.writer.close()
+            self.node.gone(self, self.options["script"][-1][1])
 
 
 class Node:
