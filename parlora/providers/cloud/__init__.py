@@ -1,0 +1,1 @@
+"""What the cloud providers share: what their codecs say, the WebSocket, and the shell that moves bytes."""

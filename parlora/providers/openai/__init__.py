@@ -1,0 +1,1 @@
+"""OpenAI GPT-Live over its Live WebSocket."""
