@@ -18,22 +18,24 @@ from parlora.contract.provider import Speaker
 HEARD_THROUGH: Final = "heard_through"
 """The key in a task's input that says up to which caption its caller was heard."""
 
+FRAGMENT_GAP_MS: Final = 300
+"""Captions closer than this are pieces of one utterance; between two utterances a recognizer hears more silence."""
+
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Captions of the caller, oldest first; `through` is the newest one's arrival order, 0 if there are none."""
+    """What the caller said, oldest first; `through` is the newest caption's arrival order, 0 if there is none.
 
-    captions: tuple[str, ...]
+    Captions are fragments: those that follow each other closely, or whose times are unknown, are one utterance.
+    """
+
+    utterances: tuple[str, ...]
     through: int
 
     @property
     def text(self) -> str:
-        """The captions as one text, with the spaces as they came and one between captions that have none."""
-        text = ""
-        for caption in self.captions:
-            joint = " " if text and not text[-1].isspace() and not caption[:1].isspace() else ""
-            text += joint + caption
-        return text.strip()
+        """All of it as one text."""
+        return " ".join(self.utterances)
 
 
 def new_words(snapshot: ContextSnapshot) -> Words:
@@ -45,7 +47,7 @@ def new_words(snapshot: ContextSnapshot) -> Words:
         for caption in caller_captions(snapshot)
         if caption["arrival_order"] > heard and not _is_settled(caption, settled)
     ]
-    return Words(tuple(caption["delta"] for caption in fresh), fresh[-1]["arrival_order"] if fresh else 0)
+    return Words(_utterances(fresh), fresh[-1]["arrival_order"] if fresh else 0)
 
 
 def caller_captions(snapshot: ContextSnapshot) -> list[dict[str, Any]]:
@@ -76,6 +78,22 @@ def wait_expired(target: dict[str, Any], key: str) -> bool:
     """Whether the wait with this key on a delegation or task is over."""
     wait = target.get("context_wait")
     return wait is not None and wait["recheck_key"] == key and bool(wait["expired"])
+
+
+def _utterances(captions: list[dict[str, Any]]) -> tuple[str, ...]:
+    # A provider that sends pieces of words writes the spaces itself; one that sends whole utterances does not.
+    joint = "" if any(caption["delta"] != caption["delta"].strip() for caption in captions) else " "
+    found: list[str] = []
+    ended_ms: float | None = None
+    for caption in captions:
+        start_ms = caption["start_ms"]
+        apart = start_ms is not None and ended_ms is not None and start_ms - ended_ms >= FRAGMENT_GAP_MS
+        if not found or apart:
+            found.append(caption["delta"])
+        else:
+            found[-1] += joint + caption["delta"]
+        ended_ms = caption["end_ms"]
+    return tuple(" ".join(utterance.split()) for utterance in found)
 
 
 def _heard_through(task: dict[str, Any]) -> int:
