@@ -28,6 +28,13 @@ class Up:
 
 
 @dataclass(frozen=True, slots=True)
+class BuildFailed:
+    """The policy cannot be imported or built; `error["details"]["field"]` is `context_policy`. No run will succeed."""
+
+    error: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Decided:
     """What the policy answered, or the error it ended with."""
 
@@ -37,4 +44,4 @@ class Decided:
 
 
 TO_POLICY = MessageSet(1, Run)
-FROM_POLICY = MessageSet(1, Up, Decided)
+FROM_POLICY = MessageSet(1, Up, BuildFailed, Decided)
