@@ -46,6 +46,11 @@ class WatchedLink:
         """Messages that wait for the peer."""
         return self.link.queued
 
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes that wait for the peer."""
+        return self.link.queued_bytes
+
     def send(self, message: Any, descriptor: int = -1) -> None:
         """Send, or queue what the socket does not take; raises `LinkFull` at the bound of the link.
 
@@ -59,6 +64,11 @@ class WatchedLink:
         done = self.link.flush()
         self._watch_writing()
         return done
+
+    def drain(self) -> None:
+        """Take every message that has arrived by now."""
+        while self.link.fileno() >= 0 and self.link.wait_readable(0):
+            self._read()
 
     def close(self) -> None:
         """Close without calling `on_end`."""
