@@ -50,12 +50,12 @@ def main() -> None:
     ours = tuple(str(ROOT / folder) for folder in ("parlora", "actors", "tests"))
     libraries = (path for path in sys.path if path not in {"", str(ROOT)})
     harmless = (*ours, *libraries, sys.prefix, sys.base_prefix, "/usr/", "/proc/self")
-    reached: list[str] = []
+    reached: list[str] = []  # A number that is opened is a descriptor, whose own opening was seen before.
 
     def watch(event: str, arguments: tuple[object, ...]) -> None:
         if event in WATCHED:
             reached.append(f"{event} {arguments!r}")
-        elif event == "open" and not str(arguments[0]).startswith(harmless):
+        elif event == "open" and isinstance(arguments[0], str) and not arguments[0].startswith(harmless):
             reached.append(f"open {arguments[0]}")
 
     environment = RecordingEnvironment()
