@@ -1,10 +1,12 @@
 """The wheel: one file for every CPython from 3.11, complete, and usable where nothing else of the project is."""
 
+import json
 import shutil
 import subprocess
 import sys
 import sysconfig
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -85,3 +87,10 @@ def test_the_installed_wheel_loads_its_own_native_part(installed: Path) -> None:
     program = "import parlora, parlora_actors, parlora._native as n; print(parlora.__file__); print(n.__file__)"
     files = run(installed / "bin" / "python", "-c", program, cwd=installed).split()
     assert all(Path(file).is_relative_to(installed) for file in files)
+
+
+def test_the_installed_command_runs(installed: Path) -> None:
+    command = installed / "bin" / "parlora-actor"
+    assert "Usage: parlora-actor" in run(command, "--help", cwd=installed)
+    version = json.loads(run(command, "version", "--json", cwd=installed))
+    assert version["parlora"] == metadata.version("parlora")
