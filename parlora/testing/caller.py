@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from parlora.providers.offline.espeak import DEFAULT_SPEED, DEFAULT_VOICE, ESpeak
-from parlora.providers.offline.resampling import WIRE_RATE_HZ, to_samples
+from parlora.providers.offline.samples import WIRE_RATE_HZ, to_bytes, to_samples
 
 SPEECH_DBFS: Final = -20.0  # root mean square of the voiced parts: an ordinary telephone level
 NOISE_DBFS: Final = -60.0
@@ -43,7 +43,7 @@ class CallerVoice:
 
     def _finish(self, signal: np.ndarray) -> bytes:
         noise = self._random.standard_normal(len(signal)) * _full_scale(NOISE_DBFS)
-        return to_samples(signal + noise).astype("<i2", copy=False).tobytes()
+        return to_bytes(to_samples(signal + noise))
 
 
 def write_wav(path: str | PathLike[str], audio: bytes) -> None:

@@ -31,7 +31,7 @@ from parlora.providers.offline.happenings import (
     CallerStopped,
     Happening,
 )
-from parlora.providers.offline.resampling import FRAME_BYTES
+from parlora.providers.offline.samples import FRAME_BYTES
 from parlora.providers.offline.speaker import Phrase
 from parlora.providers.offline.synthesizer import Speech
 from parlora.providers.offline.voice import OfflineVoice

@@ -16,9 +16,10 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from parlora.audio.resample import Resampler
 from parlora.errors import AdapterFailed, InvalidArgument
 from parlora.providers.offline.extras import load_extra
-from parlora.providers.offline.resampling import WIRE_RATE_HZ, Resampler, Samples, to_samples
+from parlora.providers.offline.samples import WIRE_RATE_HZ, Samples, to_bytes, to_samples
 from parlora.providers.offline.synthesizer import Speech, WordMark
 
 DEFAULT_VOICE: Final = "en-us+klatt4"  # the clearest of the measured ones, to people and to the recognizer
@@ -84,10 +85,9 @@ class ESpeak:
             assert ESpeak._library is not None
             pieces, words = ESpeak._library.synthesize(text, self._voice, self._speed)
             rate_hz = ESpeak._library.rate_hz
-        resample = Resampler(rate_hz, WIRE_RATE_HZ)
-        # Piece by piece (some 50 ms each): numpy holds the GIL while it gathers samples.
-        parts = [resample(piece) for piece in (*pieces, np.zeros(rate_hz // 1000, np.int16))]
-        audio = to_samples(np.concatenate(parts) * _GAIN)
+        resampler = Resampler(rate_hz, WIRE_RATE_HZ)
+        quieter = to_samples(np.concatenate([np.zeros(0, np.int16), *pieces]) * _GAIN)
+        audio = np.frombuffer(resampler.process(to_bytes(quieter)) + resampler.flush(), "<i2")
         loud = np.flatnonzero(np.abs(audio) > _QUIET)
         start = max(0, int(loud[0]) - _LEAD_SAMPLES) if len(loud) else 0
         marks = (WordMark(max(0, ms * WIRE_RATE_HZ // 1000 - start), characters) for ms, characters in words)

@@ -6,19 +6,16 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-import numpy as np
-
+from parlora.audio.resample import Resampler
 from parlora.errors import InvalidArgument
 from parlora.providers.offline.grammar import Grammar
 from parlora.providers.offline.happenings import CallerSaid, CallerStarted, CallerStopped, Happening
 from parlora.providers.offline.recognizer import Recognition
-from parlora.providers.offline.resampling import (
+from parlora.providers.offline.samples import (
     FRAME_BYTES,
     FRAME_MS,
     LISTEN_RATE_HZ,
     WIRE_RATE_HZ,
-    Resampler,
-    to_samples,
 )
 from parlora.providers.offline.vad import Onset, VoiceActivity
 
@@ -98,10 +95,9 @@ class Listener:
         """Hear 20 ms of mono PCM16 at 24 kHz. Raises `InvalidArgument` for any other length."""
         if len(frame) != FRAME_BYTES:
             raise InvalidArgument(f"frame must have {FRAME_BYTES} bytes, got {len(frame)}", field="frame")
-        samples = to_samples(self._to_listen_rate(np.frombuffer(frame, "<i2")))
+        audio = self._to_listen_rate.process(frame)
         self._frames += 1
-        speech = self._activity(samples)
-        audio = samples.tobytes()
+        speech = self._activity(audio)
         if self._utterance is None:
             self._before.append(audio)
             return self._open() if self._onset.add(speech) else []

@@ -18,7 +18,7 @@ from parlora.errors import Backpressure, Closed, ParloraError
 from parlora.events import EventType
 from parlora.limits import Limits
 from parlora.providers.offline.dialogue import SILENCE, Dialogue
-from parlora.providers.offline.resampling import FRAME_BYTES, FRAME_MS
+from parlora.providers.offline.samples import FRAME_BYTES, FRAME_MS
 from parlora.providers.offline.speaker import Phrase
 from parlora.providers.offline.synthesizer import Speech, Synthesizer
 

@@ -22,7 +22,7 @@ from parlora.errors import InvalidArgument
 from parlora.providers.offline.extras import load_extra, pocketsphinx_model
 from parlora.providers.offline.grammar import Grammar
 from parlora.providers.offline.pronunciation import Pronunciations, dictionary
-from parlora.providers.offline.resampling import LISTEN_RATE_HZ
+from parlora.providers.offline.samples import LISTEN_RATE_HZ
 
 DEFAULT_REJECT_BELOW: Final = -4.5  # chosen on 50 unknown sentences: 5 of 100 others accepted, 1 of 256 good ones lost
 

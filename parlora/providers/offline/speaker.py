@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from parlora.providers.offline.happenings import AssistantSaid, AssistantStarted, AssistantStopped, Happening
-from parlora.providers.offline.resampling import WIRE_RATE_HZ, Samples
+from parlora.providers.offline.samples import WIRE_RATE_HZ, Samples, to_bytes
 from parlora.providers.offline.synthesizer import Speech
 from parlora.providers.offline.words import phrases
 
@@ -100,7 +100,7 @@ class Speaker:
         while filled < count and self._ready:
             filled += self._play(self._ready[0], out[filled:], self._samples + filled)
         self._samples += count
-        return out.astype("<i2", copy=False).tobytes()
+        return to_bytes(out)
 
     def advance_to(self, position_ms: int) -> None:
         """Count silence up to `position_ms` as handed out, so that this clock follows the listener's between texts."""

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from parlora.providers.offline.resampling import Samples
+from parlora.providers.offline.samples import Samples
 
 
 @dataclass(frozen=True, slots=True)

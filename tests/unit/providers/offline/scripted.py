@@ -4,7 +4,6 @@ import numpy as np
 
 from parlora.providers.offline.grammar import Grammar
 from parlora.providers.offline.recognizer import Recognition
-from parlora.providers.offline.resampling import Samples
 from parlora.providers.offline.synthesizer import Speech, WordMark
 
 MS = 24
@@ -16,8 +15,8 @@ class ScriptedActivity:
     def __init__(self, script: str) -> None:
         self._script = iter(script)
 
-    def __call__(self, frame: Samples) -> bool:
-        assert len(frame) == 320
+    def __call__(self, frame: bytes) -> bool:
+        assert len(frame) == 640
         return next(self._script, ".") == "x"
 
 

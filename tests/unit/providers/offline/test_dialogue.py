@@ -7,7 +7,7 @@ import pytest
 from parlora.contract.provider import ContextKind, ContextUpdate
 from parlora.providers.offline.dialogue import MAX_WAITING_TEXTS, Dialogue, Emission
 from parlora.providers.offline.listener import Listener
-from parlora.providers.offline.resampling import FRAME_BYTES, FRAME_SAMPLES
+from parlora.providers.offline.samples import FRAME_BYTES, FRAME_SAMPLES
 from parlora.providers.offline.voice import OfflineVoice
 from tests.unit.providers.offline.scripted import ScriptedActivity, ScriptedRecognizer, one_word_per_100_ms
 

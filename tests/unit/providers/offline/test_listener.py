@@ -5,7 +5,7 @@ import pytest
 from parlora.errors import InvalidArgument
 from parlora.providers.offline.happenings import CallerSaid, CallerStarted, CallerStopped, Happening
 from parlora.providers.offline.listener import FRAMES_PER_TURN, PREROLL_FRAMES, Endpoint, Listener
-from parlora.providers.offline.resampling import FRAME_BYTES
+from parlora.providers.offline.samples import FRAME_BYTES
 from tests.unit.providers.offline.scripted import ScriptedActivity, ScriptedRecognizer
 
 FRAME = bytes(FRAME_BYTES)

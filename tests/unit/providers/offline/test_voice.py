@@ -19,7 +19,7 @@ from parlora.providers.offline.happenings import (
 )
 from parlora.providers.offline.listener import Listener
 from parlora.providers.offline.recognizer import GrammarRecognizer
-from parlora.providers.offline.resampling import FRAME_BYTES, FRAME_SAMPLES
+from parlora.providers.offline.samples import FRAME_BYTES, FRAME_SAMPLES
 from parlora.providers.offline.vad import WebRtcVoiceActivity
 from parlora.providers.offline.voice import OfflineVoice
 from parlora.testing.caller import CallerVoice
