@@ -27,7 +27,7 @@ from parlora.session.effects import Emit
 from parlora.session.failures import failure
 from parlora.session.inputs import AdapterEvent
 from parlora.session.roles import Role
-from parlora.session.state import Delivery, Phase
+from parlora.session.state import Delivery
 from parlora.session.turn import Turn
 
 Handler = Callable[[Turn, Event], None]
@@ -41,15 +41,12 @@ def observed(turn: Turn, input: AdapterEvent) -> None:
         return
     if role is Role.PROVIDER:
         health.saw(turn, "provider_events")
-    position = len(turn.effects)
+    before, position = turn.state(), len(turn.effects)
     try:
         _act(turn, role, event)
     except ParloraError as error:
-        del turn.effects[position:]
+        turn.restore(before, position)
         _reject(turn, event, error.to_data())
-        if event.type == EventType.READY and turn.phase is Phase.STARTING:
-            cause = "unsupported" if error.code == ErrorCode.UNSUPPORTED else "startup_failed"
-            turn.fail(cause, error.to_data(), role=str(role))
         return
     # what it led to comes after the event itself
     turn.effects.insert(position, Emit(event))

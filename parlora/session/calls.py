@@ -46,6 +46,7 @@ def called(turn: Turn, input: Called) -> None:
         known = ", ".join(sorted(_OPERATIONS))
         turn.refuse(waiter, failure(ErrorCode.UNSUPPORTED, f"no such operation; there are {known}", field="operation"))
         return
+    before, effect_count = turn.state(), len(turn.effects)
     try:
         if turn.phase is Phase.CLOSING and input.operation not in _OBSERVING:
             raise Closed("the session closes and takes no new work")
@@ -53,6 +54,8 @@ def called(turn: Turn, input: Called) -> None:
             raise NotReady("the session is not ready")
         operation(turn, input, waiter)
     except ParloraError as error:
+        # refused at once: no record is left, so the id stays free
+        turn.restore(before, effect_count)
         turn.refuse(waiter, error)
 
 
@@ -85,21 +88,9 @@ def _append_context(turn: Turn, input: Called, waiter: records.Waiter) -> None:
     update = _update(input.arguments.get("update"))
     given = input.arguments.get("command_id")
     command_id = check_id(given, "command_id") if given is not None else turn.new_id()
-    if not records.admit(turn, command_id, "append_context", update, waiter):
-        return
-    _guarded(
-        turn,
-        command_id,
-        lambda: commands.enqueue(
-            turn,
-            Role.PROVIDER,
-            Call.APPEND_CONTEXT,
-            Purpose.CALLER,
-            command_id,
-            {"update": update},
-            command_id=command_id,
-        ),
-    )
+    if records.admit(turn, command_id, "append_context", update, waiter):
+        call, arguments = Call.APPEND_CONTEXT, {"update": update}
+        commands.enqueue(turn, Role.PROVIDER, call, Purpose.CALLER, command_id, arguments, command_id=command_id)
 
 
 def _update(value: object) -> dict[str, Any]:
@@ -122,7 +113,7 @@ def _control(turn: Turn, input: Called, waiter: records.Waiter) -> None:
     name, value = controls.check(input.arguments.get("command"))
     command_id = check_id(input.arguments.get("command_id"), "command_id")
     if records.admit(turn, command_id, "control", {"name": name, "value": value}, waiter):
-        _guarded(turn, command_id, lambda: controls.control(turn, name, value, command_id))
+        controls.control(turn, name, value, command_id)
 
 
 def _cancel(turn: Turn, input: Called, waiter: records.Waiter) -> None:
@@ -133,16 +124,7 @@ def _cancel(turn: Turn, input: Called, waiter: records.Waiter) -> None:
         raise InvalidArgument("expected_task_revision must be a positive integer", field="expected_task_revision")
     arguments = {"request_id": request_id, "expected_task_revision": revision}
     if records.admit(turn, command_id, "cancel", arguments, waiter):
-        _guarded(turn, command_id, lambda: tasks.cancel_request(turn, request_id, revision, command_id))
-
-
-def _guarded(turn: Turn, command_id: str, act: Callable[[], object]) -> None:
-    """Carry a new command out; one that is refused at once leaves no record, so its id stays free."""
-    try:
-        act()
-    except ParloraError:
-        records.forget(turn, command_id)
-        raise
+        tasks.cancel_request(turn, request_id, revision, command_id)
 
 
 def _close(turn: Turn, input: Called, waiter: records.Waiter) -> None:

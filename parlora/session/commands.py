@@ -16,7 +16,7 @@ from parlora.session.effects import Call, Invoke
 from parlora.session.failures import UNKNOWN, execution_of, failure, never_submitted
 from parlora.session.inputs import CommandReplied, ErrorData
 from parlora.session.roles import OWNERS, Role
-from parlora.session.state import Command, Lane, Purpose, TimerKind
+from parlora.session.state import Command, Lane, Phase, Purpose, TimerKind
 from parlora.session.turn import Turn, Withdraw
 
 _EXEMPT: Final = frozenset({Purpose.CONTROL, Purpose.RESUME})
@@ -70,7 +70,9 @@ def enqueue(
 
 
 def hand_over(turn: Turn) -> None:
-    """Send the next command of every lane that is free."""
+    """Send the next command of every lane that is free; before readiness no adapter is called."""
+    if turn.phase is not Phase.READY:
+        return
     for role in OWNERS:
         while True:
             lane = turn.commands.lanes.get(role)
@@ -88,7 +90,7 @@ def _hand_over_one(turn: Turn, command: Command) -> None:
     lane = turn.commands.lanes[command.role]
     turn.commands = replace(
         turn.commands,
-        pending=turn.commands.pending.put(command.id, replace(command, dispatched=True)),
+        pending=turn.commands.pending.put(command.id, replace(command, dispatched=True, arguments=arguments)),
         lanes=turn.commands.lanes.put(command.role, Lane(command.id, lane.queue[1:])),
     )
     ledger.open_outcome(turn, command.id)

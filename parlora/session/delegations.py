@@ -148,8 +148,8 @@ def _prepare(turn: Turn, command: Command) -> dict[str, Any] | Withdraw:
 
 
 def _replied(turn: Turn, command: Command, error: ErrorData | None) -> None:
-    """The callback is optional and tells nothing; a refusal is told as it is."""
-    if error is not None and turn.phase is not Phase.CLOSING:
+    """The callback is optional; any other refusal than that is told."""
+    if error is not None and error.get("code") != ErrorCode.UNSUPPORTED and turn.phase is not Phase.CLOSING:
         turn.emit(EventType.DELEGATION_REJECTED, {"delegation_id": command.subject, "error": error})
 
 

@@ -135,7 +135,7 @@ def _replied(turn: Turn, command: Command, error: ErrorData | None) -> None:
     admission = {"ok": error is None, "error": error}
     turn.emit(
         EventType.TASK_SUBMITTED,
-        {"request": request_of(turn, job), "admission": admission},
+        {"request": command.arguments.get("request") or request_of(turn, job), "admission": admission},
         command_id=command.id,
         request_id=job.id,
     )

@@ -116,9 +116,17 @@ def up(turn: Turn) -> None:
     turn.policy = replace(turn.policy, up=True, worker_timer=None)
 
 
+def watch(turn: Turn) -> None:
+    """The session became ready: from now on a missing worker has a deadline of its own."""
+    if not turn.policy.up:
+        _await_worker(turn)
+
+
 def down(turn: Turn, input: ProcessDown) -> None:
     """The worker died. Asked for, it was expected; else the run it held has failed. The supervisor starts another."""
-    if input.asked or turn.phase is not Phase.READY:
+    if input.asked:
+        return
+    if turn.phase is not Phase.READY:
         turn.policy = replace(turn.policy, up=False)
         return
     run = turn.policy.run

@@ -25,6 +25,8 @@ def admit(turn: Turn, command_id: str, operation: str, arguments: dict[str, Any]
     """
     record = turn.commands.records.get(command_id)
     if record is None:
+        if command_id in turn.commands.pending or command_id in turn.commands.ledger:
+            raise Conflict("the session itself uses this command id", details={"command_id": command_id})
         _make_room(turn)
         _put(turn, command_id, Record(operation, arguments, (waiter,)))
         return True
@@ -51,11 +53,6 @@ def settle(turn: Turn, command_id: str, value: Any = None, error: ErrorData | No
     _put(turn, command_id, replace(record, waiters=()))
 
 
-def forget(turn: Turn, command_id: str) -> None:
-    """Drop a record whose command was refused before it had any effect: the id may be used again."""
-    turn.commands = replace(turn.commands, records=turn.commands.records.drop(command_id))
-
-
 def caller_gone(turn: Turn, caller: str) -> None:
     """Nobody waits on that connection any more; what was asked for goes on."""
     for command_id, record in turn.commands.records.items():
@@ -70,7 +67,7 @@ def _make_room(turn: Turn) -> None:
         return
     for command_id, record in turn.commands.records.items():
         if record.settled:
-            forget(turn, command_id)
+            turn.commands = replace(turn.commands, records=turn.commands.records.drop(command_id))
             return
     raise Backpressure("every command record is in use", details={"max_records": bound})
 

@@ -13,7 +13,7 @@ from parlora.errors import ErrorCode
 from parlora.events import Event, EventType
 from parlora.session import commands, delivery, health, jobs, ledger, policy_runs, progress, uncertainty, waits
 from parlora.session.effects import BeginTeardown, Call, Exit, Invoke, ReapChildren, StopPipelines
-from parlora.session.failures import failure
+from parlora.session.failures import failure, is_unknown
 from parlora.session.inputs import ChildrenGone, CommandReplied, ErrorData, ProcessDown
 from parlora.session.roles import OWNERS, Role
 from parlora.session.state import JobStatus, Lifecycle, Phase, TimerKind
@@ -80,11 +80,14 @@ def _close_owner(turn: Turn, role: Role) -> None:
 
 
 def close_replied(turn: Turn, input: CommandReplied) -> bool:
-    """An owner's answer to its close; True if it was one. A close that failed ends nothing more by itself."""
+    """An owner's answer to its close; True if it was one.
+
+    An adapter that refused to close will not tell `closed` either; one that hangs has until the deadline.
+    """
     role = turn.lifecycle.closes.get(input.command_id)
     if role is None:
         return False
-    if input.error is not None:
+    if input.error is not None and not is_unknown(input.error):
         _ended(turn, role)
     return True
 
@@ -94,13 +97,11 @@ def adapter_closed(turn: Turn, role: Role, event: Event) -> None:
     if role is Role.PROVIDER and event.payload.get("finalization_observed") is True:
         turn.lifecycle = replace(turn.lifecycle, finalization_observed=True)
     _ended(turn, role)
-    if turn.phase is Phase.STARTING:
-        turn.fail("startup_failed", failure(ErrorCode.CLOSED, f"the {role} closed before readiness", role=str(role)))
-    elif turn.phase is Phase.READY and role is Role.CHANNEL:
+    if turn.phase is Phase.READY and role is Role.CHANNEL:
         _begin(turn, CHANNEL_CLOSED, CHANNEL_CLOSED, ClosePolicy.FINISH)
-    elif turn.phase is Phase.READY:
-        error = failure(ErrorCode.CLOSED, f"the {role} closed by itself", role=str(role))
-        turn.fail(f"{role}_closed", error, role=str(role))
+        return
+    cause = "startup_failed" if turn.phase is Phase.STARTING else f"{role}_closed"
+    turn.fail(cause, failure(ErrorCode.CLOSED, f"the {role} closed by itself"), role=str(role))
 
 
 def adapter_failed(turn: Turn, role: Role, event: Event) -> None:
@@ -169,7 +170,8 @@ def children_gone(turn: Turn, input: ChildrenGone) -> None:
         # the supervisor ended the session for a reason of its own
         error = failure(ErrorCode.ADAPTER_FAILED, "the session's processes are gone")
         turn.emit(EventType.FAILED, {"cause": "process_down", "error": error})
-        turn.lifecycle = replace(turn.lifecycle, phase=Phase.CLOSING, reason=FAILED, cause="process_down")
+        life = replace(turn.lifecycle, phase=Phase.CLOSING, reason=FAILED, cause="process_down", reaping=True)
+        turn.lifecycle = life
         policy_runs.end(turn)
         progress.cancel_pending(turn)
         commands.withdraw_all(turn, "session_closing")

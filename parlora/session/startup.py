@@ -9,8 +9,9 @@ from parlora.audio.format import AudioFormat
 from parlora.contract.backend import BackendCapabilities
 from parlora.contract.channel import ChannelCapabilities
 from parlora.contract.provider import ContextKind, ProviderCapabilities
-from parlora.errors import AdapterFailed, ErrorCode, InvalidArgument, Unsupported
+from parlora.errors import AdapterFailed, ErrorCode, InvalidArgument, ParloraError, Unsupported
 from parlora.events import Event, EventType
+from parlora.session import policy_runs
 from parlora.session.effects import DrainCapture, OpenAudio, StartAdapter
 from parlora.session.failures import failure
 from parlora.session.inputs import PipelineDrained
@@ -46,13 +47,13 @@ def adapter_ready(turn: Turn, role: Role, event: Event) -> None:
     adapter = turn.adapters[role]
     if adapter.ready or turn.phase is not Phase.STARTING:
         return
-    capabilities = _capabilities(role, event.payload.get("capabilities"))
-    if role is not Role.BACKEND:
-        _check_agreed(turn, role, event.payload.get("audio_format"))
-    problem = _problem(turn.spec.audio_format, capabilities)
-    if problem is not None:
-        missing, message = problem
-        turn.fail("unsupported", failure(ErrorCode.UNSUPPORTED, message, role=str(role), missing=missing))
+    try:
+        capabilities = _capabilities(role, event.payload.get("capabilities"))
+        if role is not Role.BACKEND:
+            _check_agreed(turn, role, event.payload.get("audio_format"))
+        _check_capabilities(turn.spec.audio_format, capabilities)
+    except ParloraError as error:
+        turn.fail("startup_failed", error.to_data(), role=str(role))
         return
     turn.adapters = turn.adapters.put(role, replace(adapter, ready=True, capabilities=capabilities))
 
@@ -78,23 +79,22 @@ def _check_agreed(turn: Turn, role: Role, data: Any) -> None:
         )
 
 
-def _problem(format: AudioFormat, capabilities: Capabilities) -> tuple[str, str] | None:
-    """The first thing a session needs and the adapter lacks: the capability's name and what is wrong."""
+def _check_capabilities(format: AudioFormat, capabilities: Capabilities) -> None:
+    """What a session cannot do without (acceptance SL-29, filling A16); nothing else is required."""
     if isinstance(capabilities, ChannelCapabilities):
-        if format not in capabilities.input_formats:
-            return "input_formats", "the channel does not take the session's format"
-        if format not in capabilities.output_formats:
-            return "output_formats", "the channel does not play the session's format"
+        _require(format in capabilities.input_formats, "channel.input_formats", "the session's format")
+        _require(format in capabilities.output_formats, "channel.output_formats", "the session's format")
     if isinstance(capabilities, ProviderCapabilities):
-        if not capabilities.full_duplex:
-            return "full_duplex", "the provider is not full-duplex"
-        if format not in capabilities.audio_formats:
-            return "audio_formats", "the provider does not have the session's format"
-        if "client" not in capabilities.delegation_modes:
-            return "delegation_modes", "the provider has no client delegation"
-        if ContextKind.SPEAKABLE not in capabilities.context_update_kinds:
-            return "context_update_kinds", "the provider takes no speakable updates"
-    return None
+        kinds = capabilities.context_update_kinds
+        _require(capabilities.full_duplex, "provider.full_duplex", "true")
+        _require(format in capabilities.audio_formats, "provider.audio_formats", "the session's format")
+        _require("client" in capabilities.delegation_modes, "provider.delegation_modes", "client")
+        _require(ContextKind.SPEAKABLE in kinds, "provider.context_update_kinds", "speakable")
+
+
+def _require(met: bool, capability: str, needed: str) -> None:
+    if not met:
+        raise Unsupported(f"{capability} must have {needed}", details={"field": capability})
 
 
 def advance(turn: Turn) -> None:
@@ -123,6 +123,7 @@ def drained(turn: Turn, input: PipelineDrained) -> None:
         )
     turn.disarm(turn.lifecycle.startup_timer)
     turn.lifecycle = replace(turn.lifecycle, phase=Phase.READY, draining=False, startup_timer=None)
+    policy_runs.watch(turn)
     channel = turn.adapters[Role.CHANNEL].capabilities
     assert isinstance(channel, ChannelCapabilities)
     turn.act(OpenAudio(channel.output_pacing))

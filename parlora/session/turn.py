@@ -68,6 +68,9 @@ class Turn:
         self.effects: list[effects.Effect] = []
         self.failure: tuple[str, ErrorData, dict[str, Any]] | None = None
         self.handlers = handlers
+        self._adopt(state)
+
+    def _adopt(self, state: State) -> None:
         self.spec = state.spec
         self.lifecycle = state.lifecycle
         self.adapters = state.adapters
@@ -79,6 +82,12 @@ class Turn:
         self.health = state.health
         self.subscriptions = state.subscriptions
         self.timers = state.timers
+
+    def restore(self, before: State, effect_count: int) -> None:
+        """Take back everything since `before`: what was refused must not have changed anything."""
+        del self.effects[effect_count:]
+        self.failure = None
+        self._adopt(before)
 
     def state(self) -> State:
         """The state as the turn leaves it."""
