@@ -51,7 +51,7 @@ class ActorHost:
 
     >>> with ActorHost() as host:                                                       # doctest: +SKIP
     ...     session = host.start_session(
-    ...         channel=("parlora.channels.wav:Wav", {"input": "caller.wav", "output": "heard.wav"}),
+    ...         channel=("parlora.channels.wav:WavChannel", {"caller": "caller.wav", "record": "heard.wav"}),
     ...         provider=("parlora.providers.offline:Offline", {"grammar": GRAMMAR}),
     ...         backend=("parlora.backends.callable:CallableBackend", {"function": "shop:answer"}),
     ...         context_policy="parlora.policies:Delegate",

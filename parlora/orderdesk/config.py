@@ -1,6 +1,6 @@
 """OrderDesk as the options of a session: everything but the channel, which is the caller's choice.
 
-host.start_session(channel=("parlora.channels.wav:Wav", {...}), **session_options())
+host.start_session(channel=("parlora.channels.wav:WavChannel", {...}), **session_options())
 """
 
 from __future__ import annotations

@@ -124,7 +124,8 @@ class WavChannel(Channel):
             if isinstance(command, ClearOutput):
                 loss = self._playback.clear(command.epoch)
                 outcome = {"control": "clear_output", "dropped": to_data(loss)}
-                self._emit(EventType.PLAYBACK_OBSERVED, self._playback.cleared(loss))
+                if loss:
+                    self._emit(EventType.PLAYBACK_OBSERVED, self._playback.cleared(loss))
             else:
                 self._playback.suppress(command.on)
                 outcome = {"control": "suppress_output", "on": command.on}

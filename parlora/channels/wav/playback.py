@@ -84,7 +84,7 @@ class Playback:
         return found
 
     def cleared(self, loss: Loss) -> dict[str, Any]:
-        """The payload of `playback_observed` for a clear."""
+        """The payload of `playback_observed` for a clear that dropped something."""
         end = self.played_bytes + loss.bytes
         return self._range(PlaybackStage.CLEARED, PlaybackEvidence.QUEUE, self.played_bytes, end)
 
@@ -94,7 +94,7 @@ class Playback:
             "stream": "output",
             "epoch": self._epoch,
             "first_sample": first // size,
-            "end_sample": end // size,
+            "last_sample": end // size - 1,
             "stage": str(stage),
             "evidence": str(evidence),
         }

@@ -21,7 +21,7 @@ from typing import Any, Final
 from parlora.contract.provider import ContextKind, ContextUpdate, Speaker
 from parlora.errors import Backpressure, Closed, ParloraError
 from parlora.events import EventType
-from parlora.limits import CLEAR_TIMEOUT_MS
+from parlora.limits import ADMISSION_DEADLINE_MS
 from parlora.providers.offline.happenings import (
     AssistantSaid,
     AssistantStarted,
@@ -40,9 +40,9 @@ from parlora.providers.offline.words import spell_digits
 MAX_WAITING_TEXTS: Final = 16  # speakable updates that wait for their turn; a minute of speech or more
 MAX_CONTEXT_UPDATES: Final = 64  # quiet and instruction updates kept, oldest dropped
 USAGE_EVERY_MS: Final = 10_000
-# How long after a cut the end of the clear barrier is awaited: what is said before it would be cleared too. The barrier
-# fails after 200 ms; its report may come late on a busy machine. The caller's own words mostly take longer anyway.
-CLEAR_PATIENCE_MS: Final = 3 * CLEAR_TIMEOUT_MS
+# How long after a cut the end of the clear barrier is awaited: what is said before it would be cleared too. By then the
+# session has let us resume or ends. Mostly this holds nothing up: the caller's own words take longer.
+CLEAR_PATIENCE_MS: Final = ADMISSION_DEADLINE_MS
 SILENCE: Final = bytes(FRAME_BYTES)
 
 

@@ -157,14 +157,15 @@ def test_clips_follow_the_assistant_and_both_sides_are_recorded_alike(
 
 def test_a_clear_silences_the_queue_and_tells_what_was_dropped(opened: Open, clip: MakeClip) -> None:
     harness, session = opened(caller=clip(8, 20))
-    session.play += tone(20, 3_000)
-    harness.wait_for("playback_observed")
-    session.play.clear()
+    session.stop()
+    while harness.audio_in.write(tone(20, 20)) is WriteResult.OK:
+        pass
     harness.call("control", ClearOutput(1), "c1")
 
     completed = harness.wait_for("control_completed", command_id="c1").payload
     assert (completed["control"], completed["epoch"], completed["scope"]) == ("clear_output", 1, "parlora_buffers")
     assert completed["error"] is None
+    assert completed["dropped"]["bytes"] >= 5 * 960
     cleared = [
         event.payload for event in harness.sink.events("playback_observed") if event.payload["stage"] == "cleared"
     ]

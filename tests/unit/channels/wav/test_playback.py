@@ -87,9 +87,9 @@ def test_evidence_gives_the_latest_range_of_each_stage_twice_a_second() -> None:
     assert sum(len(items) for items in found) == 3
     common = {"stream": "output", "epoch": 0}
     assert first == [
-        {**common, "first_sample": 0, "end_sample": 12_000, "stage": "handed_off", "evidence": "handoff"},
-        {**common, "first_sample": 12_000, "end_sample": 12_480, "stage": "queued", "evidence": "queue"},
+        {**common, "first_sample": 0, "last_sample": 11_999, "stage": "handed_off", "evidence": "handoff"},
+        {**common, "first_sample": 12_000, "last_sample": 12_479, "stage": "queued", "evidence": "queue"},
     ]
     assert second == [
-        {**common, "first_sample": 12_000, "end_sample": 14_880, "stage": "handed_off", "evidence": "handoff"}
+        {**common, "first_sample": 12_000, "last_sample": 14_879, "stage": "handed_off", "evidence": "handoff"}
     ]

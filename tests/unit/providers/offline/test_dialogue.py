@@ -134,7 +134,7 @@ def test_a_noise_only_pauses_the_sentence_it_cut() -> None:
     assert scene.of("extension") == []
 
 
-@pytest.mark.parametrize(("resumed", "first_frame"), [(True, 45), (False, 52)])
+@pytest.mark.parametrize(("resumed", "first_frame"), [(True, 45), (False, 77)])
 def test_nothing_is_said_until_the_barrier_is_over_or_will_not_be(resumed: bool, first_frame: int) -> None:
     scene = Scene("." * 20 + "xxx", text="")
     scene.run(1)
