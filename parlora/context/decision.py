@@ -25,7 +25,8 @@ class ContextDecision:
 
     start_task: `input` and either `delegation_id` (a pending one, which admission claims) or `anchor_task_id` with
     `expected_anchor_revision` (a follow-up; never both).
-    supersede_task, update_task: `task_id`, `expected_task_revision`, `input`. cancel_task: without `input`.
+    supersede_task, update_task: `task_id`, `expected_task_revision`, `input`, and optionally the `delegation_id` of a
+    pending one that asked for the change, which admission claims. cancel_task: task and revision alone.
     associate_delegation: `delegation_id`, `task_id`, `expected_task_revision`.
     wait_for_context: a `delegation_id` or a task; optional `recheck_after_ms` (1 to 60,000) and `recheck_key`
     (1 to 128 bytes).

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from parlora.orderdesk.evidence import Statement
 from parlora.orderdesk.orders import Operation
@@ -22,25 +22,39 @@ IGNORES_CANCEL: Final = ("124",)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One sentence of the caller.
+    """One sentence of the caller and when it is said, in the words of the WAV channel's clips.
 
-    It is spoken `after_silence_ms` of silence from both sides or, where `interrupts_after_ms` is given, so long after
-    the assistant began to speak: an interruption. `answered`: an answer must have been heard since the last line.
+    It waits until the assistant has begun `after_utterances` utterances since the caller's last word, and then for so
+    much silence or, to interrupt, until the assistant has been speaking for so long.
     """
 
     text: str
+    after_utterances: int = 1
     after_silence_ms: int = 800
-    interrupts_after_ms: int | None = None
-    answered: bool = True
+    while_speaking_ms: int | None = None
+
+    def clip(self, path: str) -> dict[str, Any]:
+        """This line, spoken in the WAV file `path`, as one of the channel's `clips`."""
+        if self.while_speaking_ms is not None:
+            when = {"while_speaking_ms": self.while_speaking_ms}
+        else:
+            when = {"after_silence_ms": self.after_silence_ms}
+        return {"path": path, "after_utterances": self.after_utterances, **when}
 
 
 SCRIPT: Final[tuple[Line, ...]] = (
-    Line("what is the status of order one two four", answered=False),
-    # Nothing has been answered yet: the silence after the caller's own words is enough.
-    Line("actually check order one two three", answered=False),
+    Line("what is the status of order one two four", after_utterances=0),
+    # Nothing has been answered by then: the pause after the caller's own words is enough.
+    Line("actually check order one two three", after_utterances=0),
     Line("what are the delivery instructions for that order"),
-    Line("what items are in that order", interrupts_after_ms=2_000),
+    Line("what items are in that order", while_speaking_ms=2_000),
 )
+
+
+def clips(paths: Sequence[str]) -> list[dict[str, Any]]:
+    """The option `clips` of the WAV channel, given a WAV file for each line of `SCRIPT`."""
+    return [line.clip(path) for line, path in zip(SCRIPT, paths, strict=True)]
+
 
 ANSWERS: Final = (("123", Operation.STATUS), ("123", Operation.ITEMS))
 """What the caller must have been told, in this order."""

@@ -24,7 +24,7 @@ from parlora.errors import InvalidArgument
 from parlora.orderdesk.grammar import QUESTION
 from parlora.orderdesk.language import Wish, wish
 from parlora.orderdesk.orders import Operation
-from parlora.policies.delegate import associate, is_settled, settle, wait_for
+from parlora.policies.delegate import associate, await_words, settle
 from parlora.policies.heard import HEARD_THROUGH, Words, new_words, newest_task, pending, wait_expired
 
 DEFAULT_WAIT_MS: Final = 2_000
@@ -38,6 +38,7 @@ REPEATED_WAIT_MS: Final = 1_000
 class _Scene:
     """What one interpretation rests on."""
 
+    snapshot: ContextSnapshot
     words: Words
     wish: Wish
     waiting: Sequence[dict[str, Any]]
@@ -53,7 +54,9 @@ class OrderDeskPolicy:
     ) -> Sequence[ContextDecision]:
         """Decide what the caller's new words ask for."""
         words = new_words(snapshot)
-        scene = _Scene(words, wish(words.utterances), pending(snapshot), newest_task(snapshot), _wait_ms(options))
+        scene = _Scene(
+            snapshot, words, wish(words.utterances), pending(snapshot), newest_task(snapshot), _wait_ms(options)
+        )
         if scene.wish.empty:
             return _nothing_asked(scene)
         target = _resolve(scene)
@@ -85,7 +88,7 @@ def _resolved(scene: _Scene, target: dict[str, Any]) -> Sequence[ContextDecision
     latest, waiting = scene.latest, scene.waiting
     if latest is not None:
         if scene.wish.correction:
-            return (_supersede(latest, target), *settle(waiting))
+            return (_supersede(latest, target, waiting[-1]["id"] if waiting else None), *settle(waiting[:-1]))
         if latest["status"] == "submitted" and _same(latest["input"], target):
             return _repeated(scene)
     if not waiting:
@@ -94,9 +97,13 @@ def _resolved(scene: _Scene, target: dict[str, Any]) -> Sequence[ContextDecision
     return (start, *settle(waiting[:-1]))
 
 
-def _supersede(task: dict[str, Any], target: dict[str, Any]) -> ContextDecision:
+def _supersede(task: dict[str, Any], target: dict[str, Any], delegation_id: str | None) -> ContextDecision:
     return ContextDecision(
-        DecisionKind.SUPERSEDE_TASK, task_id=task["id"], expected_task_revision=task["revision"], input=target
+        DecisionKind.SUPERSEDE_TASK,
+        delegation_id=delegation_id,
+        task_id=task["id"],
+        expected_task_revision=task["revision"],
+        input=target,
     )
 
 
@@ -111,16 +118,15 @@ def _nothing_asked(scene: _Scene) -> Sequence[ContextDecision]:
         return _unclear(scene)
     if scene.words.utterances:
         return _repeated(scene)
-    over = [each for each in scene.waiting if is_settled(each) or wait_expired(each, "words")]
-    fresh = [wait_for(each, REPEATED_WAIT_MS, "words") for each in scene.waiting if "context_wait" not in each]
-    return (associate(over[0], scene.latest), *settle(over[1:]), *fresh) if over else fresh
+    over, fresh = await_words(scene.snapshot, scene.waiting, REPEATED_WAIT_MS)
+    return [*(associate(each, scene.latest) for each in over), *fresh]
 
 
 def _repeated(scene: _Scene) -> Sequence[ContextDecision]:
-    """The latest task answers the oldest waiting delegation too; one a batch, since each names the task."""
-    if not scene.waiting or scene.latest is None:
+    """The latest task answers every waiting delegation too."""
+    if scene.latest is None:
         return ()
-    return (associate(scene.waiting[0], scene.latest), *settle(scene.waiting[1:]))
+    return [associate(each, scene.latest) for each in scene.waiting]
 
 
 def _unclear(scene: _Scene) -> Sequence[ContextDecision]:
@@ -129,10 +135,11 @@ def _unclear(scene: _Scene) -> Sequence[ContextDecision]:
     if target is None:
         return ()
     key = f"number-{scene.words.through}"
+    ids: dict[str, Any] = _ids(target)
     asked = target.get("clarification") or {}
     if asked.get("context_revision", -1) >= scene.words.through and "message" in asked:
-        return ()  # only newer words can answer
-    ids: dict[str, Any] = _ids(target)
+        # Only newer words can answer; until then the question is open, and what it is about is held.
+        return (ContextDecision(DecisionKind.WAIT_FOR_CONTEXT, **ids),)
     if not wait_expired(target, key):
         return (ContextDecision(DecisionKind.WAIT_FOR_CONTEXT, **ids, recheck_after_ms=scene.wait_ms, recheck_key=key),)
     operation = scene.wish.operation

@@ -10,7 +10,16 @@ from parlora.context.decision import ContextDecision, DecisionKind
 from parlora.context.snapshot import ContextSnapshot
 from parlora.context.trigger import ContextTrigger
 from parlora.errors import InvalidArgument
-from parlora.policies.heard import HEARD_THROUGH, Words, caller_captions, new_words, newest_task, pending, wait_expired
+from parlora.policies.heard import (
+    HEARD_THROUGH,
+    Words,
+    caller_captions,
+    new_words,
+    newest_task,
+    pending,
+    wait_expired,
+    words_have_come,
+)
 
 DEFAULT_WAIT_MS: Final = 1_000
 """How long a delegation without new words waits for them: transcription lags the call by some hundred milliseconds."""
@@ -39,9 +48,10 @@ class Delegate:
        old result will not be spoken. The new input has the replaced one's text as `"earlier"`. With the option
        `follow_up="new"` a task of its own is started instead and both are answered.
     2. Once the newest task is completed, failed, cancelled or uncertain, a delegation always starts a new task.
-    3. A delegation without new words waits for them up to `wait_ms` (default 1,000; 1 to 60,000). If none come it is
-       a repeated call: it is associated with the newest task, and no work is done twice. From a provider that gives no
-       captions of the caller it starts a task with an empty text.
+    3. A delegation without new words waits for them up to `wait_ms` (default 1,000; 1 to 60,000), or not at all where
+       the provider's times tell that they are here. If none come it is a repeated call: it is associated with the
+       newest task, and no work is done twice. From a provider that gives no captions of the caller it starts a task
+       with an empty text.
 
     Words alone start nothing: without a delegation the provider is still talking with the caller by itself.
     """
@@ -59,7 +69,7 @@ class Delegate:
             return _without_words(snapshot, waiting, wait_ms)
         newest = newest_task(snapshot)
         if newest is not None and newest["status"] == "submitted" and follow_up is FollowUp.SUPERSEDE:
-            return (_supersede(newest, words), *settle(waiting))
+            return (_supersede(newest, words, waiting[-1]), *settle(waiting[:-1]))
         return (_start(waiting[-1], words), *settle(waiting[:-1]))
 
 
@@ -84,6 +94,19 @@ def wait_for(delegation: dict[str, Any], delay_ms: int, key: str) -> ContextDeci
     )
 
 
+def await_words(
+    snapshot: ContextSnapshot, delegations: Sequence[dict[str, Any]], wait_ms: int
+) -> tuple[list[dict[str, Any]], list[ContextDecision]]:
+    """Delegations while there are no new words: those that can expect none any more, and the waits of the others."""
+    over = [
+        each
+        for each in delegations
+        if is_settled(each) or wait_expired(each, _WORDS_KEY) or words_have_come(snapshot, each)
+    ]
+    fresh = [each for each in delegations if each not in over and "context_wait" not in each]
+    return over, [wait_for(each, wait_ms, _WORDS_KEY) for each in fresh]
+
+
 def associate(delegation: dict[str, Any], task: dict[str, Any]) -> ContextDecision:
     """Say that the task answers this delegation too; nothing is submitted."""
     return ContextDecision(
@@ -97,27 +120,23 @@ def associate(delegation: dict[str, Any], task: dict[str, Any]) -> ContextDecisi
 def _without_words(
     snapshot: ContextSnapshot, waiting: Sequence[dict[str, Any]], wait_ms: int
 ) -> Sequence[ContextDecision]:
-    over = [each for each in waiting if is_settled(each) or wait_expired(each, _WORDS_KEY)]
-    fresh = [wait_for(each, wait_ms, _WORDS_KEY) for each in waiting if "context_wait" not in each]
+    over, fresh = await_words(snapshot, waiting, wait_ms)
     if not over:
         return fresh
-    target, rest = over[0], over[1:]
     newest = newest_task(snapshot)
     if newest is None or not caller_captions(snapshot):
-        first = _start(target, Words((), 0))
-    else:
-        # One association a batch: two decisions on one task would conflict.
-        first = associate(target, newest)
-    return (first, *settle(rest), *fresh)
+        return (_start(over[0], Words((), 0)), *settle(over[1:]), *fresh)
+    return (*(associate(each, newest) for each in over), *fresh)
 
 
 def _start(delegation: dict[str, Any], words: Words) -> ContextDecision:
     return ContextDecision(DecisionKind.START_TASK, delegation_id=delegation["id"], input=_input(words))
 
 
-def _supersede(task: dict[str, Any], words: Words) -> ContextDecision:
+def _supersede(task: dict[str, Any], words: Words, delegation: dict[str, Any]) -> ContextDecision:
     return ContextDecision(
         DecisionKind.SUPERSEDE_TASK,
+        delegation_id=delegation["id"],
         task_id=task["id"],
         expected_task_revision=task["revision"],
         input={**_input(words), "earlier": task["input"].get("text", "")},

@@ -74,6 +74,15 @@ def newest_task(snapshot: ContextSnapshot) -> dict[str, Any] | None:
     return newest
 
 
+def words_have_come(snapshot: ContextSnapshot, delegation: dict[str, Any]) -> bool:
+    """Whether the words that led to the delegation are known to be here, going by the provider's times."""
+    offset, generation = delegation["offset_ms"], delegation["provider_generation"]
+    return offset is not None and any(
+        caption["end_ms"] is not None and caption["end_ms"] >= offset and caption["provider_generation"] == generation
+        for caption in caller_captions(snapshot)
+    )
+
+
 def wait_expired(target: dict[str, Any], key: str) -> bool:
     """Whether the wait with this key on a delegation or task is over."""
     wait = target.get("context_wait")

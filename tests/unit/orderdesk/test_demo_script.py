@@ -1,14 +1,18 @@
 """The script exercises what the demonstration promises, and its judge cannot be pleased by a wrong call."""
 
+from pathlib import Path
+
 import pytest
 
+from parlora.channels.wav.options import clip_files
 from parlora.component import Component
 from parlora.context.decision import ContextDecision
 from parlora.orderdesk.config import session_options
-from parlora.orderdesk.demo_script import SCRIPT, judge
+from parlora.orderdesk.demo_script import SCRIPT, clips, judge
 from parlora.orderdesk.evidence import Statement, statements
 from parlora.orderdesk.orders import ORDERS, Operation
 from parlora.orderdesk.policy import OrderDeskPolicy
+from parlora.testing.caller import write_wav
 from tests.unit.policies.snapshots import Desk
 
 STATUS = ORDERS["123"].sentence(Operation.STATUS)
@@ -36,7 +40,18 @@ def test_the_policy_turns_the_script_into_the_lookups_that_answer_it() -> None:
         ("123", "delivery"),
         ("123", "items"),
     ]
-    assert len([line for line in SCRIPT if line.interrupts_after_ms is not None]) == 1
+
+
+def test_the_channel_takes_the_script_as_its_clips(tmp_path: Path) -> None:
+    paths = []
+    for number in range(len(SCRIPT)):
+        path = tmp_path / f"{number}.wav"
+        write_wav(path, bytes(960))
+        paths.append(str(path))
+    releases = [clip.release for clip in clip_files(None, clips(paths))]
+
+    assert [release.after_utterances for release in releases] == [0, 0, 1, 1]
+    assert [release.while_speaking_ms is None for release in releases] == [True, True, True, False]
 
 
 def test_the_right_call_passes() -> None:

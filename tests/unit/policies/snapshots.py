@@ -99,15 +99,17 @@ class Desk:
             for target in (*self.delegations.values(), *self.tasks.values()):
                 if "context_wait" in target:
                     self.expire(target)
+            before = pack([self.delegations, self.tasks])
             decisions = self.decide()
-            everything += decisions
-            if not decisions:
+            if pack([self.delegations, self.tasks]) == before:
                 return everything
+            everything += decisions
         raise AssertionError(f"the policy does not come to rest: {everything[-4:]}")
 
     def _apply(self, decisions: Sequence[ContextDecision]) -> None:
-        touched = [d.task_id for d in decisions if d.task_id]
-        assert len(touched) == len(set(touched)), "two decisions on one task"
+        revised = [str(d.task_id) for d in decisions if d.kind is DecisionKind.SUPERSEDE_TASK]
+        named = [d.task_id for d in decisions if d.task_id]
+        assert all(named.count(task_id) == 1 for task_id in revised), "a revised task is decided about once"
         touched = [d.delegation_id for d in decisions if d.delegation_id]
         assert len(touched) == len(set(touched)), "two decisions on one delegation"
         for decision in decisions:
@@ -152,7 +154,10 @@ class Desk:
         task.pop("context_wait", None)
         revision = task["revision"] + 1
         names = [f"{task['id']}-r{revision}", *task["request_ids"]]
+        task.pop("clarification", None)
         task |= {"revision": revision, "input": decision.input, "status": "submitted", "request_ids": names}
+        if decision.delegation_id is not None:
+            self._claim(decision.delegation_id, task)
 
     def _associate_delegation(self, decision: ContextDecision) -> None:
         self._claim(str(decision.delegation_id), self.tasks[str(decision.task_id)])
@@ -160,6 +165,8 @@ class Desk:
     def _wait_for_context(self, decision: ContextDecision) -> None:
         assert decision.recheck_after_ms is None or 1 <= decision.recheck_after_ms <= 60_000
         target, key = self._target(decision), decision.recheck_key
+        if decision.recheck_after_ms is None:
+            return
         if target.get("context_wait", {}).get("recheck_key") != key:
             target["context_wait"] = {"due_at_us": 0, "expired": False, "recheck_key": key}
 

@@ -57,10 +57,9 @@ def test_while_the_task_runs_a_follow_up_replaces_its_request_and_keeps_what_it_
     call.asks("when do you open")
     decisions = call.asks("no, when do you close")
 
-    assert kinds(decisions) == ["supersede_task", "wait_for_context"]
+    assert kinds(decisions) == ["supersede_task"]
     assert call.tasks["t1"]["input"]["text"] == "no, when do you close"
     assert call.tasks["t1"]["input"]["earlier"] == "when do you open"
-    assert kinds(call.settle()) == ["associate_delegation"]
     assert (call.delegations["d2"]["task_id"], call.delegations["d2"]["task_revision"]) == ("t1", 2)
 
 
@@ -81,8 +80,16 @@ def test_a_task_that_runs_no_more_is_never_replaced(status: str) -> None:
     assert kinds(call.asks("and on sunday")) == ["start_task"]
 
 
-def test_a_repeated_call_without_new_words_waits_and_is_then_associated() -> None:
+def test_a_repeated_call_whose_words_are_known_to_be_here_is_associated_at_once() -> None:
     call = desk()
+    call.asks("when do you open")
+    call.delegates()
+
+    assert kinds(call.decide()) == ["associate_delegation"]
+
+
+def test_a_repeated_call_without_new_words_waits_and_is_then_associated() -> None:
+    call = desk(times=False)
     call.asks("when do you open")
     call.delegates()
 
