@@ -35,10 +35,10 @@ static int too_old(pl_ring *ring, uint64_t now)
 {
     for (int fresh = 0; ring->head != ring->seen_tail; fresh = 1) {
         const pl_frame *oldest = pl_record(ring, ring->seen_tail);
-        if (oldest->epoch < PL_ACQUIRE(ring->shared->epoch) || now <= oldest->admitted_us + ring->max_age_us)
-            return 0;
+        if (now <= oldest->admitted_us + ring->max_age_us)
+            return 0; /* what the consumer has meanwhile moved on to is younger still */
         if (fresh)
-            return 1;
+            return oldest->epoch >= PL_ACQUIRE(ring->shared->epoch);
         look_at_consumer(ring);
     }
     return 0;
