@@ -22,32 +22,34 @@ IGNORES_CANCEL: Final = ("124",)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One sentence of the caller and when it is said, in the words of the WAV channel's clips.
+    """One sentence of the caller.
 
-    It waits until the assistant has begun `after_utterances` utterances since the caller's last word, and then for so
-    much silence or, to interrupt, until the assistant has been speaking for so long.
+    It is spoken `after_silence_ms` of silence from both sides or, where `interrupts_after_ms` is given, so long after
+    the assistant began to speak: an interruption. `answered`: the assistant must have said something since the last
+    line.
     """
 
     text: str
-    after_utterances: int = 1
     after_silence_ms: int = 800
-    while_speaking_ms: int | None = None
+    interrupts_after_ms: int | None = None
+    answered: bool = True
 
     def clip(self, path: str) -> dict[str, Any]:
-        """This line, spoken in the WAV file `path`, as one of the channel's `clips`."""
-        if self.while_speaking_ms is not None:
-            when = {"while_speaking_ms": self.while_speaking_ms}
+        """This line, spoken in the WAV file `path`, as one of the WAV channel's `clips`."""
+        clip: dict[str, Any] = {"path": path, "after_utterances": 1 if self.answered else 0}
+        if self.interrupts_after_ms is not None:
+            clip["while_speaking_ms"] = self.interrupts_after_ms
         else:
-            when = {"after_silence_ms": self.after_silence_ms}
-        return {"path": path, "after_utterances": self.after_utterances, **when}
+            clip["after_silence_ms"] = self.after_silence_ms
+        return clip
 
 
 SCRIPT: Final[tuple[Line, ...]] = (
-    Line("what is the status of order one two four", after_utterances=0),
+    Line("what is the status of order one two four", answered=False),
     # Nothing has been answered by then: the pause after the caller's own words is enough.
-    Line("actually check order one two three", after_utterances=0),
+    Line("actually check order one two three", answered=False),
     Line("what are the delivery instructions for that order"),
-    Line("what items are in that order", while_speaking_ms=2_000),
+    Line("what items are in that order", interrupts_after_ms=2_000),
 )
 
 
