@@ -2,6 +2,9 @@
 # Both first do `make setup`, which names what the machine lacks. All talk of make itself goes to stderr.
 
 PYTHON ?= python3
+ifeq ($(strip $(PYTHON)),)
+override PYTHON := python3
+endif
 ARGS ?=
 
 # PYTHON=python3.12 gets an environment of its own, so that several versions live side by side.
