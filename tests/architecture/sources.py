@@ -17,11 +17,13 @@ class Import:
     target: str
     path: Path
     line: int
+    name: str
+    """What is taken from the module; empty where it is imported whole."""
     is_lazy: bool
     """Inside a function, so it happens when the function is called."""
 
     def __str__(self) -> str:
-        return f"{self.path.relative_to(ROOT)}:{self.line} imports {self.target}"
+        return f"{self.path.relative_to(ROOT)}:{self.line} imports {self.target} {self.name}".rstrip()
 
 
 @cache
@@ -50,7 +52,7 @@ def _walk(node: ast.AST, path: Path, package: str, *, is_lazy: bool) -> Iterator
             for other in child.orelse:
                 yield from _walk(other, path, package, is_lazy=is_lazy)
         elif isinstance(child, ast.Import):
-            yield from (Import(alias.name, path, child.lineno, is_lazy) for alias in child.names)
+            yield from (Import(alias.name, path, child.lineno, "", is_lazy) for alias in child.names)
         elif isinstance(child, ast.ImportFrom):
             yield from _import_from(child, path, package, is_lazy=is_lazy)
         else:
@@ -67,7 +69,7 @@ def _import_from(node: ast.ImportFrom, path: Path, package: str, *, is_lazy: boo
     for alias in node.names:
         submodule = f"{base}.{alias.name}"
         known = submodule in modules() or (base == "parlora" and alias.name == "_native")
-        yield Import(submodule if known else base, path, node.lineno, is_lazy)
+        yield Import(submodule if known else base, path, node.lineno, "" if known else alias.name, is_lazy)
 
 
 def closure(module: str, *, with_packages: bool = False) -> list[str]:

@@ -1,10 +1,8 @@
 """A file has one idea and at most 400 lines; a function fits on one screen, 50 lines without its docstring."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-
-import pytest
 
 from tests.architecture.sources import ROOT
 
@@ -44,16 +42,23 @@ def c_functions(path: Path) -> Iterator[tuple[str, int]]:
             yield lines[start], number - start + 1
 
 
-@pytest.mark.parametrize("path", files(".py", ".c", ".h"), ids=name)
-def test_no_file_is_too_long(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= FILE_LINES
+def too_long(functions: Callable[[Path], Iterator[tuple[str, int]]], *suffixes: str) -> dict[str, int]:
+    return {
+        f"{name(path)}: {function}": lines
+        for path in files(*suffixes)
+        for function, lines in functions(path)
+        if lines > FUNCTION_LINES
+    }
 
 
-@pytest.mark.parametrize("path", files(".py"), ids=name)
-def test_no_python_function_is_too_long(path: Path) -> None:
-    assert [(function, lines) for function, lines in python_functions(path) if lines > FUNCTION_LINES] == []
+def test_no_file_is_too_long() -> None:
+    lengths = {name(path): len(path.read_text().splitlines()) for path in files(".py", ".c", ".h")}
+    assert {path: lines for path, lines in lengths.items() if lines > FILE_LINES} == {}
 
 
-@pytest.mark.parametrize("path", files(".c", ".h"), ids=name)
-def test_no_c_function_is_too_long(path: Path) -> None:
-    assert [(function, lines) for function, lines in c_functions(path) if lines > FUNCTION_LINES] == []
+def test_no_python_function_is_too_long() -> None:
+    assert too_long(python_functions, ".py") == {}
+
+
+def test_no_c_function_is_too_long() -> None:
+    assert too_long(c_functions, ".c", ".h") == {}
