@@ -42,8 +42,9 @@ def transcript(turn: Turn, event: Event) -> None:
         name = f"{speaker}_caption"
         health.saw(turn, name)
         progress.observed(turn, name)
-        if speaker == Speaker.USER and turn.conversation.needs_caller:
-            turn.conversation = replace(turn.conversation, needs_caller=False)
+        if speaker == Speaker.USER:
+            heard = replace(turn.conversation, caller_revision=entry["arrival_order"], needs_caller=False)
+            turn.conversation = heard
     turn.trigger(ContextTrigger(TriggerKind.TRANSCRIPT_UPDATED))
 
 

@@ -109,7 +109,10 @@ class Delegation:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What was said and what the application knows. `transcripts` run from newest to oldest."""
+    """What was said and what the application knows. `transcripts` run from newest to oldest.
+
+    caller_revision: when the caller's newest words arrived. needs_caller: nothing is told before the caller speaks.
+    """
 
     revision: int = 0
     application_context: dict[str, Any] = field(default_factory=dict)
@@ -117,6 +120,7 @@ class Conversation:
     provider_speech: str = "unknown"
     delegations: Table[Delegation] = field(default_factory=Table)
     pending: tuple[str, ...] = ()
+    caller_revision: int = -1
     needs_caller: bool = False
 
 

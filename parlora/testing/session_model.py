@@ -262,6 +262,11 @@ class SessionModel:
         run = self.last(effects.RunPolicy)
         return self.feed(inputs.PolicyReplied, run_id=run.run_id, decisions=decisions, error=error)
 
+    def settle(self) -> None:
+        """Answer every open run with no action, until nothing is left to interpret."""
+        while self.state.policy.run is not None:
+            self.decide()
+
     def call(self, operation: str, *, caller: str = "host", **arguments: Any) -> effects.Answer | None:
         """Call the session API; the answer, or None if it is still open."""
         call_id = self._fresh()
@@ -300,6 +305,12 @@ class SessionModel:
     def invoked(self, call: Call, role: Role | None = None) -> list[Invoke]:
         """Commands handed to owners."""
         return [invoke for invoke in self.of(Invoke) if invoke.call is call and role in (None, invoke.role)]
+
+    def last_invoke(self, call: Call) -> Invoke:
+        """The newest command of a kind."""
+        found = self.invoked(call)
+        assert found, f"no {call} was invoked\n{self.story()}"
+        return found[-1]
 
     def request(self, position: int = -1) -> dict[str, Any]:
         """A submitted request, by default the newest."""
