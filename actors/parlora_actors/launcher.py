@@ -21,7 +21,7 @@ from typing import Final
 
 from parlora._process import close_descriptors_except, set_child_subreaper
 from parlora.errors import ParloraError, Timeout
-from parlora_actors import guardian, procfs
+from parlora_actors import guardian, procfs, user_code
 from parlora_actors.crash_report import describe_crash
 from parlora_actors.link import Link
 from parlora_actors.messages.launch import FROM_LAUNCHER, TO_LAUNCHER, Launch, NodeFailed, NodeGone, NodeReady, StopNode
@@ -107,7 +107,7 @@ class Launcher:
             os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), role="launcher"
         )
         os.environ["THESPLOG_FILE"] = self._directory.file("thespian.log")
-        warm_up(launch.preload, launch.main_path)
+        warm_up(launch.preload)
         self._system = NodeSystem(self._directory.path, self._log)
         self._system.start(launch.root, launch.root_init, self._look_around)
         while not self._system.is_up:
@@ -221,9 +221,7 @@ def _take_surroundings(launch: Launch) -> None:
     for name in (*_NEVER_INHERITED, *launch.env_drop):
         os.environ.pop(name, None)
     os.environ |= _ENVIRONMENT
-    if launch.cwd is not None:
-        os.chdir(launch.cwd)
-    sys.path[:] = [*launch.sys_path, *(entry for entry in sys.path if entry not in launch.sys_path)]
+    user_code.install(launch.sys_path or sys.path, launch.cwd or os.getcwd(), launch.main_path)
 
 
 def _detach(control: int) -> None:

@@ -162,6 +162,10 @@ class Supervisor(ParloraActor):
         """Kill a child and start it again, without counting it as a failure. Raises `NotFound`."""
         self._do(self._core.replace(child_id, now_us()))
 
+    def fail_child(self, child_id: str) -> None:
+        """Kill a child that does not do its part; it counts as its failure. Raises `NotFound`."""
+        self._do(self._core.unresponsive(child_id, self._core.incarnation(child_id), now_us()))
+
     def tell_child(self, child_id: str, kind: str, descriptors: Sequence[int] = (), **body: Any) -> bool:
         """A note to a child (`on_message` there), with copies of descriptors; `False` if it has no process or is full.
 

@@ -61,6 +61,13 @@ SYSTEM_STOP_US: Final = 1_000_000
 FINAL_KILL_US: Final = 3_000_000
 """The launcher's last pass over everything below it."""
 
+SESSION_START_MARGIN_US: Final = 5_000_000
+"""How much longer than the session's own startup budget its supervisor may take to say hello before it is killed: the
+coordinator inside ends a start that is too slow, in order."""
+
+GATEWAY_FLUSH_US: Final = 5_000
+"""Pause before messages are offered to a gateway again that did not take them at once."""
+
 RUN_DIRECTORY_LOCK_US: Final = 2_000_000
 """How long a starting node waits for another that is just making or cleaning run directories."""
 

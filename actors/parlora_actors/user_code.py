@@ -1,8 +1,8 @@
 """Make the application's code importable in the node: its import path, its directory, and its main file.
 
-`__main__:Name` means the main file of the host program. It is loaded under another name, `__mp_main__`, as
-multiprocessing does, and only in the process that asks for a name of it: a program whose main file is expensive pays
-in that process only, and one that does not guard its start with `if __name__ == "__main__"` is refused, not run again.
+`__main__:Name` means the main file of the host program. It is loaded under another name, as multiprocessing does under
+one of its own, and only in the process that asks for a name of it: a program whose main file is expensive pays in that
+process only, and one that does not guard its start with `if __name__ == "__main__"` is refused, not run again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from parlora.errors import InvalidArgument
 
-MAIN_ALIAS: Final = "__mp_main__"
+MAIN_ALIAS: Final = "__parlora_main__"
 
 _loading = False
 

@@ -10,7 +10,6 @@ import gc
 import importlib
 import os
 import pkgutil
-import runpy
 import sys
 import types
 from collections.abc import Iterable, Iterator
@@ -18,19 +17,27 @@ from typing import Final
 
 from parlora.errors import InvalidArgument, Unsupported
 
-MAIN_MODULE: Final = "__parlora_main__"
-"""The name under which the host's main file is loaded, so that its `if __name__ == "__main__"` part does not run."""
-
 _LIBRARIES: Final = ("numpy", "msgpack", "cattrs.preconf.msgpack", "thespian.actors")
 _PACKAGES: Final = ("parlora", "parlora_actors")
-_NOT_IN_A_NODE: Final = ("parlora.testing", "parlora_actors.cli", "parlora_actors.launcher")
+_NOT_IN_A_NODE: Final = (
+    "parlora.testing",
+    "parlora_actors.cli",
+    "parlora_actors.config",
+    "parlora_actors.demo",
+    "parlora_actors.host",
+    "parlora_actors.launcher",
+    "parlora_actors.session_handle",
+    "parlora_actors.session_life",
+    "parlora_actors.subscriber",
+)
+"""Beginnings of names of modules that only hosts, tests and command lines use."""
 
 
-def warm_up(preload: Iterable[str], main_path: str | None) -> None:
+def warm_up(preload: Iterable[str]) -> None:
     """Import all there is to import, then freeze the collector's view of it, so that forked memory stays shared.
 
-    Raises `InvalidArgument` naming the module of `preload`, or `main_path`, whose import fails, `Unsupported` naming
-    the one that leaves a thread running: a fork copies one thread only, and whatever the others had locked.
+    Raises `InvalidArgument` naming the module of `preload` whose import fails, `Unsupported` naming the one that leaves
+    a thread running: a fork copies one thread only, and whatever the others had locked.
     """
     for name in _LIBRARIES:
         importlib.import_module(name)
@@ -47,8 +54,6 @@ def warm_up(preload: Iterable[str], main_path: str | None) -> None:
             message = f"preload: cannot import {name}: {type(error).__name__}: {error}"
             raise InvalidArgument(message, field="preload") from error
         _require_one_thread(name)
-    if main_path is not None:
-        _load_main(main_path)
     gc.collect()
     gc.freeze()
 
@@ -76,15 +81,3 @@ def _modules_below(package: types.ModuleType) -> Iterator[str]:
         yield found.name
         if found.ispkg and found.name in sys.modules:
             yield from _modules_below(sys.modules[found.name])
-
-
-def _load_main(path: str) -> None:
-    module = types.ModuleType(MAIN_MODULE)
-    module.__file__ = path
-    sys.modules[MAIN_MODULE] = module
-    try:
-        module.__dict__.update(runpy.run_path(path, run_name=MAIN_MODULE))
-    except Exception as error:  # application code: anything may come
-        message = f"main_path: cannot load {path}: {type(error).__name__}: {error}"
-        raise InvalidArgument(message, field="main_path") from error
-    _require_one_thread(path)

@@ -123,7 +123,7 @@ def node(root: str, root_init: dict[str, Any], tmp_path: Path, **options: Any) -
     launch = Launch(
         root=root,
         root_init=root_init,
-        sys_path=[str(ROOT), str(ROOT / "actors"), str(tmp_path)],
+        sys_path=[str(tmp_path), str(ROOT), str(ROOT / "actors"), *sys.path],
         log_path=str(tmp_path / "node.log"),
         **options,
     )

@@ -162,7 +162,7 @@ def test_the_node_gets_the_hosts_surroundings_but_for_what_is_dropped(
 def test_the_main_file_is_loaded_under_another_name(tmp_path: Path) -> None:
     main = tmp_path / "app.py"
     main.write_text("class Marker: pass\nif __name__ == '__main__':\n    raise SystemExit('ran as main')\n")
-    root_init = {"module": "__parlora_main__", "attribute": "Marker"}
+    root_init = {"module": "__main__", "attribute": "Marker"}
     with node("tests.supervision.troubles.Surroundings", root_init, tmp_path, main_path=str(main)) as launched:
         launched.ready()
         assert launched.wait_log("surroundings")["has_attribute"] is True

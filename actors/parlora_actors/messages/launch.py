@@ -19,8 +19,8 @@ class Launch:
 
     root: import path `module.Class` of the root actor; root_init: what its `on_init` gets. sys_path, cwd: the host's.
     preload: modules to import before the first fork. env_drop: variables that no process of the node shall see.
-    main_path: the host's main file, if a component is named `__main__:X`; it is loaded as the module
-    `__parlora_main__`. log_path: where the node's log goes; in the run directory if `None`.
+    main_path: the host's main file, for components named `__main__:X` (`parlora_actors.user_code`). log_path: where the
+    node's log goes; in the run directory if `None`.
     """
 
     root: str
