@@ -26,11 +26,12 @@ FRAME_US: Final = FRAME_MS * 1_000
 # A decoding turn takes up to 10 ms and the machine may be busy: 60 ms bridge that, and still leave 40 of the 100 ms
 # in which an interruption must fall silent.
 LEAD_US: Final = 60_000
-# Caller audio that has been missing this long (the depth of a default ring) is heard as silence: an utterance must end.
-MISSING_US: Final = 200_000
+# Caller audio missing for this long is heard as silence, so that an utterance ends when its channel has stopped.
+# Shorter would put holes into words whenever a busy machine delivers them late.
+MISSING_US: Final = 1_000_000
 LEAST_WAIT_US: Final = 5_000  # no more than 200 turns a second, whatever the ports do
 MAX_COMMANDS: Final = 64  # handled every 20 ms: more than these at once is a fault of the session
-JOIN_S: Final = 0.5  # a phrase takes at most 0.2 s to synthesize; the close callback has one second
+JOIN_S: Final = 0.4  # a phrase takes at most 0.2 s to synthesize; close waits for two threads and has one second
 
 
 def now_us() -> int:
@@ -63,7 +64,7 @@ class SynthesisThread:
         return phrase, outcome
 
     def stop(self) -> None:
-        """End the thread; waits for the phrase it is at, at most half a second."""
+        """End the thread; waits for the phrase it is at, at most `JOIN_S`."""
         self._wanted.put(None)
         self._thread.join(JOIN_S)
 
