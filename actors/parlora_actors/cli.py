@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from parlora_actors.cli_exit import print_json, reported
-from parlora_actors.host_connection import package_version
 from parlora_actors.messages.host import PROTOCOL_MAJOR, PROTOCOL_MINOR
+from parlora_actors.version import package_version
 
 app = typer.Typer(
     name="parlora-actor",
@@ -35,6 +35,18 @@ def run(
 
     with reported(as_json):
         sys.exit(run_session(config, as_json))
+
+
+@app.command()
+def demo(
+    out: Annotated[Path | None, typer.Option("--out", help="Folder that keeps the recordings and events.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a whole spoken call, offline, and prove what was said in it. Needs the extra offline."""
+    from parlora_actors.cli_demo import run_demo
+
+    with reported(as_json):
+        sys.exit(run_demo(out, as_json))
 
 
 @app.command()

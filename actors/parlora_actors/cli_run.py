@@ -14,7 +14,7 @@ from parlora_actors.cli_signals import Interrupted, Interrupts
 from parlora_actors.config import RunConfig, load_config
 from parlora_actors.host import ActorHost
 from parlora_actors.session_handle import Session
-from parlora_actors.session_life import failure
+from parlora_actors.session_life import COORDINATOR_DOWN, NODE_LOST, failure
 from parlora_actors.subscriber import Subscriber
 
 _POLL_S: Final = 0.1
@@ -63,7 +63,7 @@ def _serve(host: ActorHost, config: RunConfig, interrupts: Interrupts, as_json: 
     if failed is not None:
         code = code_of(failed)
         say(f"error: {failed.message}")
-    elif closed.get("cause"):
+    elif closed.get("cause") in (NODE_LOST, COORDINATOR_DOWN):
         code = ExitCode.SYSTEM
         say(f"error: the session ended: {closed['cause']}")
     if as_json:

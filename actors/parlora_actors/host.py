@@ -31,7 +31,7 @@ from parlora_actors.host_timing import (
 )
 from parlora_actors.messages.launch import Launch
 from parlora_actors.session_handle import Session
-from parlora_actors.session_life import NODE_LOST
+from parlora_actors.session_life import COORDINATOR_DOWN, NODE_LOST, obituary
 from parlora_actors.subscriber import SinkThread, Subscriber, Unsubscribed
 
 ComponentLike = Any
@@ -238,7 +238,7 @@ class ActorHost:
             log_path=self._log,
         )
         deadline_us = now_us() + self._startup_timeout_ms * 1_000
-        self._node = EmbeddedNode(launch, deadline_us, self._on_gone, self._on_lost)
+        self._node = EmbeddedNode(launch, deadline_us, self._on_gone, self._on_listed, self._on_lost)
 
     def _attach_sink(self, session: Session, sink: Subscriber | SinkThread) -> None:
         if isinstance(sink, Subscriber):
@@ -259,6 +259,12 @@ class ActorHost:
             self._sessions.pop(session.id, None)
             self._sinks = [sink for sink in self._sinks if sink.is_busy]
 
+    def _on_listed(self, running: set[str]) -> None:
+        """The gateway was replaced: whatever ended meanwhile told so itself, or died."""
+        for session in list(self._sessions.values()):
+            if session.id not in running and session._is_connected:
+                self._on_gone(session.id, obituary(COORDINATOR_DOWN))
+
     def _on_lost(self) -> None:
         with self._lock:
             if self._state == "running":
@@ -268,7 +274,7 @@ class ActorHost:
 
     def _bury_sessions(self, cause: str) -> None:
         for session in list(self._sessions.values()):
-            session._bury({"reason": cause, "cause": cause})
+            session._bury(obituary(cause))
 
     def _close_all(self, node: EmbeddedNode, timeout: float | None, policy: str, lost: bool) -> None:
         sessions = list(self._sessions.values())

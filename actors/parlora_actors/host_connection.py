@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.metadata
 import select
 import socket
 import threading
@@ -17,6 +15,7 @@ from parlora_actors.host_reactor import Reactor
 from parlora_actors.host_timing import CONNECT_TIMEOUT_MS, now_us, until_s
 from parlora_actors.link import Link
 from parlora_actors.messages.host import PROTOCOL_MAJOR, PROTOCOL_MINOR, Answer, Hello
+from parlora_actors.version import package_version
 
 _RETRY_S = 0.005
 
@@ -208,10 +207,3 @@ def _connect(path: str, deadline_us: int) -> socket.socket:
         except OSError as error:
             sock.close()
             raise Closed(f"cannot connect to the node: {error}") from error
-
-
-def package_version() -> str:
-    """The version of the package, or `unknown` in a tree that was not installed."""
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        return importlib.metadata.version("parlora")
-    return "unknown"

@@ -7,28 +7,41 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from parlora.errors import ParloraError
 from parlora.ids import new_id
 from parlora.session.spec import SessionSpec
 from parlora_actors.host_connection import Connection
 from parlora_actors.host_launch import NodeProcess
 from parlora_actors.host_reactor import Reactor
-from parlora_actors.host_timing import LOST_NODE_STOP_TIMEOUT_MS, START_SESSION_TIMEOUT_MS, now_us, until_s
-from parlora_actors.messages.host import FROM_GATEWAY, TO_GATEWAY, SessionGone, StartSession
+from parlora_actors.host_timing import (
+    GATEWAY_BACK_TIMEOUT_MS,
+    LOST_NODE_STOP_TIMEOUT_MS,
+    START_SESSION_TIMEOUT_MS,
+    now_us,
+    until_s,
+)
+from parlora_actors.messages.host import FROM_GATEWAY, TO_GATEWAY, ListSessions, SessionGone, StartSession
 from parlora_actors.messages.launch import Launch
 
 
 class EmbeddedNode:
-    """A running node. `on_gone(session_id, payload)` and `on_lost()` are called on the library's thread."""
+    """A running node.
+
+    Called on the library's thread: `on_gone(session_id, payload)`; `on_listed(ids)` after the gateway was replaced,
+    with the sessions that still run; `on_lost()` when the node is gone.
+    """
 
     def __init__(
         self,
         launch: Launch,
         deadline_us: int,
         on_gone: Callable[[str, dict[str, Any]], None],
+        on_listed: Callable[[set[str]], None],
         on_lost: Callable[[], None],
     ) -> None:
         """Start it, at most until `deadline_us`; raises the node's error, and leaves nothing behind then."""
         self._on_gone = on_gone
+        self._on_listed = on_listed
         self._on_lost = on_lost
         self._ending = threading.Lock()
         self._ended: bool | None = None
@@ -39,10 +52,7 @@ class EmbeddedNode:
         try:
             self.run_dir = self._process.configure(launch, deadline_us)
             self.reactor.start()
-            path = os.path.join(self.run_dir, "node.sock")
-            self._gateway = Connection(
-                path, FROM_GATEWAY, TO_GATEWAY, self.reactor, self._on_message, self._on_end, deadline_us
-            )
+            self._gateway = self._connect(deadline_us)
             self.reactor.add(self._process.pidfd, lambda _: self._on_end())
         except BaseException:
             self.end(now_us() + LOST_NODE_STOP_TIMEOUT_MS * 1_000)
@@ -91,8 +101,30 @@ class EmbeddedNode:
         if isinstance(message, SessionGone):
             self._on_gone(message.session_id, message.closed)
 
+    def _connect(self, deadline_us: int) -> Connection:
+        path = os.path.join(self.run_dir, "node.sock")
+        return Connection(
+            path, FROM_GATEWAY, TO_GATEWAY, self.reactor, self._on_message, self._on_gateway_end, deadline_us
+        )
+
+    def _on_gateway_end(self) -> None:
+        """The gateway is replaced by its supervisor; connecting waits, and nothing may wait on the library's thread."""
+        if not self._stop_asked:
+            threading.Thread(target=self._reconnect, name="parlora-host-reconnect", daemon=True).start()
+
+    def _reconnect(self) -> None:
+        try:
+            gateway = self._connect(now_us() + GATEWAY_BACK_TIMEOUT_MS * 1_000)
+            deadline_us = now_us() + START_SESSION_TIMEOUT_MS * 1_000
+            running = {str(each["session_id"]) for each in gateway.call(ListSessions(new_id()), "list", deadline_us)}
+        except ParloraError:
+            self.reactor.call_at(0, self._on_end)
+            return
+        self._gateway = gateway
+        self.reactor.call_at(0, lambda: self._on_listed(running))
+
     def _on_end(self) -> None:
-        """The launcher or the gateway is gone: what is left must go before anybody is told that it has."""
+        """The node cannot be reached any more: what is left must go before anybody is told that it has."""
         self.reactor.remove(self._process.pidfd)
         if self._stop_asked:
             return

@@ -19,7 +19,7 @@ from parlora_actors.host_connection import Connection
 from parlora_actors.host_request import context_update, control_command, plain_map
 from parlora_actors.host_timing import LAST_WORDS_TIMEOUT_MS, SESSION_CALL_TIMEOUT_MS, now_us
 from parlora_actors.messages.host import FROM_SESSION, TO_SESSION, CallSession, EventSent, Unsubscribed
-from parlora_actors.session_life import COORDINATOR_DOWN, SessionLife
+from parlora_actors.session_life import COORDINATOR_DOWN, SessionLife, obituary
 from parlora_actors.subscriber import Subscriber, Subscription
 
 if TYPE_CHECKING:
@@ -191,6 +191,10 @@ class Session:
         if ended_meanwhile:
             connection.close()
 
+    @property
+    def _is_connected(self) -> bool:
+        return self._connection is not None
+
     def _abandon(self) -> None:
         if self._connection is not None:
             self._connection.abandon()
@@ -255,7 +259,7 @@ class Session:
     def _finish(self) -> None:
         if self._life.is_gone:
             return
-        closed = self._life.end(self._obituary or {"reason": COORDINATOR_DOWN, "cause": COORDINATOR_DOWN})
+        closed = self._life.end(self._obituary or obituary(COORDINATOR_DOWN))
         with self._lock:
             subscriptions, self._subscriptions = list(self._subscriptions.values()), {}
             connection = self._connection

@@ -108,6 +108,11 @@ class SessionLife:
             self._end_deadline_us = now_us() + (self._limits.shutdown_timeout_ms + CLOSED_MARGIN_MS) * 1_000
 
 
+def obituary(cause: str) -> dict[str, Any]:
+    """The payload of a `closed` that the library makes; what became of requests is not known to it."""
+    return {"reason": "failed", "cause": cause, "jobs": {}}
+
+
 def closed_event(session_id: str, payload: dict[str, Any]) -> Event:
     """A `closed` made by the host library for a session that could not send its own."""
     return Event(

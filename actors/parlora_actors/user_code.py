@@ -60,11 +60,13 @@ def _load(path: str) -> types.ModuleType:
     module = types.ModuleType(MAIN_ALIAS)
     _loading = True
     try:
-        names = runpy.run_path(path, run_name=MAIN_ALIAS)
-    except OSError as error:
-        raise InvalidArgument(f"cannot load the main file {path}: {error}") from error
+        sys.modules[MAIN_ALIAS] = module  # dataclasses look for the module of their class while it is being loaded
+        module.__dict__.update(runpy.run_path(path, run_name=MAIN_ALIAS))
+    except BaseException as error:
+        del sys.modules[MAIN_ALIAS]
+        if isinstance(error, OSError):
+            raise InvalidArgument(f"cannot load the main file {path}: {error}") from error
+        raise
     finally:
         _loading = False
-    module.__dict__.update(names)
-    sys.modules[MAIN_ALIAS] = module
     return module

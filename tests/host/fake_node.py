@@ -2,8 +2,8 @@
 
 What a session does stands in the options of its channel: `script` is a list of event types to send once a subscriber
 is there, `flood` a number of further events, and with `ends` the session is over then. `mood` is one of `obedient`,
-`silent` (answers nothing), `silent-close` (does not answer close) and `dies` (the coordinator's socket ends when
-`snapshot` is called, and the gateway tells an obituary).
+`silent` (answers nothing), `silent-close` (does not answer close), `dies` (the coordinator's socket ends when
+`snapshot` is called, and the gateway tells an obituary) and `forgotten` (then the gateway ends too and tells nothing).
 """
 
 from __future__ import annotations
@@ -92,6 +92,12 @@ class Session:
             error = {"code": "not_found", "message": "no such request", "details": {}}
             peer.send(m.FROM_SESSION, m.Answer(call.id, None, error))
             return
+        elif call.operation == "snapshot" and self.mood == "forgotten":
+            peer.writer.close()
+            del self.node.sessions[self.id]
+            assert self.node.gateway is not None
+            self.node.gateway.writer.close()
+            return
         elif call.operation == "snapshot" and self.mood == "dies":
             peer.writer.close()
             self.node.gone(self, {"reason": "coordinator_down", "cause": "coordinator_down", "jobs": {}})
@@ -138,6 +144,9 @@ class Node:
             message = m.TO_GATEWAY.decode(plain)
             if isinstance(message, m.StartSession):
                 await self.start_session(peer, message)
+            elif isinstance(message, m.ListSessions):
+                listed = [{"session_id": id, "path": "", "state": "ready"} for id in self.sessions]
+                peer.send(m.FROM_GATEWAY, m.Answer(message.id, listed))
 
     async def start_session(self, peer: Peer, message: m.StartSession) -> None:
         path = os.path.join(self.run_dir, f"{len(self.sessions)}.sock")
@@ -148,10 +157,15 @@ class Node:
             return
         if session.options.get("node_dies"):
             os._exit(3)
+        if session.options.get("gateway_dies"):
+            del self.sessions[session.id]
+            peer.writer.close()
+            return
         self.servers.append(await asyncio.start_unix_server(session.serve, path))
         peer.send(m.FROM_GATEWAY, m.Answer(message.id, {"session_id": session.id, "path": path}))
 
     def gone(self, session: Session, payload: dict[str, Any]) -> None:
+        self.sessions.pop(session.id, None)
         assert self.gateway is not None
         self.gateway.send(m.FROM_GATEWAY, m.SessionGone(session.id, payload))
 

@@ -127,6 +127,31 @@ def test_a_dead_node_gives_each_session_one_closed_with_cause_node_lost(host: Ac
         start()
 
 
+def test_a_replaced_gateway_is_found_again_and_running_sessions_go_on(host: ActorHost, start: Start) -> None:
+    session = start()
+    with pytest.raises(Closed):
+        start(gateway_dies=True)
+    assert session.status()["status"] == "ready"
+    for _ in range(100):  # it is found again on a thread of the library's
+        try:
+            start().wait_closed(0)
+        except Timeout:
+            break
+        except Closed:
+            threading.Event().wait(0.05)
+    assert session in host.sessions()
+    assert len(host.sessions()) == 2
+
+
+def test_a_session_that_ended_while_the_gateway_was_away_gets_its_closed(start: Start) -> None:
+    session = start(mood="forgotten")
+    subscription = session.subscribe()
+    with pytest.raises(Closed):
+        session.snapshot()
+    assert session.wait_closed(10)["cause"] == "coordinator_down"
+    assert types(list(subscription))[-1] == "closed"
+
+
 def test_a_refused_session_raises_and_is_forgotten(host: ActorHost, start: Start) -> None:
     with pytest.raises(Backpressure) as caught:
         start(refuse=True)
