@@ -135,11 +135,10 @@ class MessageSet:
             return None
         return from_data(data["b"], cls)
 
-    def warm(self) -> None:
-        """Generate every converter now, so that no process pays for it later."""
-        for cls in self._by_kind.values():
-            converter.get_structure_hook(cls)
-            converter.get_unstructure_hook(cls)
+    @property
+    def classes(self) -> tuple[type, ...]:
+        """The dataclasses of this boundary."""
+        return tuple(self._kinds)
 
 
 def _kind_of(cls: type) -> str:

@@ -245,7 +245,7 @@ class Coordinator:
 
     def _exit(self, effect: effects.Exit) -> None:
         self._ending = True
-        self._callers.hang_up_when_sent(now_us() + FLUSH_US, self._leave)
+        self._callers.see_off(now_us() + FLUSH_US, self._leave)
 
     def _leave(self) -> None:
         self._supervisor.flush()

@@ -1,74 +1,36 @@
-"""The session's own socket: handshakes, calls, answers and events (design §4, §8).
+"""Who uses the session: calls and answers, subscriptions and events.
 
-No caller is waited for. One that does not read is detached from the events at 1,024 messages or 4 MiB, and hung up on
-when even its answers pile up.
+No caller is waited for: one that does not read loses its subscriptions at 1,024 messages or 4 MiB.
 """
 
 from __future__ import annotations
 
-import os
 import socket
-import struct
 from collections.abc import Callable
 from typing import Any, Final
 
 from parlora.events import Event, EventType, Source
 from parlora.session.inputs import ErrorData
+from parlora_actors.door import Door
 from parlora_actors.loop import Loop
-from parlora_actors.messages.host import (
-    FROM_SESSION,
-    PROTOCOL_MAJOR,
-    PROTOCOL_MINOR,
-    TO_SESSION,
-    Answer,
-    CallSession,
-    EventSent,
-    Hello,
-    Unsubscribed,
-)
-from parlora_actors.version import package_version
-from parlora_actors.watched_link import LinkFull, WatchedLink
-
-MAX_AWAITING: Final = 16
-"""Connections that have not said hello: more are hung up on at once."""
-
-HELLO_TIMEOUT_US: Final = 1_000_000
-"""A connection that has not said hello by then is hung up on."""
-
-MAX_CONNECTIONS: Final = 256
-"""Connections at once; an application has one per handle of the session."""
+from parlora_actors.messages.host import FROM_SESSION, TO_SESSION, Answer, CallSession, EventSent, Unsubscribed
 
 MAX_UNSENT: Final = 1_024
 MAX_UNSENT_BYTES: Final = 4 * 1024 * 1024
 """What may wait for a caller before its subscriptions end with `slow_consumer`."""
 
-_HEADROOM: Final = 256
-_HEADROOM_BYTES: Final = 12 * 1024 * 1024
-"""Beyond the bounds above only for answers and last words; one answer has at most 8 MiB."""
+FLUSH_POLL_US: Final = 1_000
+"""Pause between two looks at whether everybody has everything."""
 
-_ACCEPT_PAUSE_US: Final = 100_000
-"""Pause after a failed accept: it fails for want of descriptors, and trying at once would spin."""
-
-_UCRED: Final = struct.Struct("3i")
-_LIFECYCLE: Final = frozenset({EventType.READY, EventType.FAILED, EventType.CLOSED})
 SLOW_CONSUMER: Final = "slow_consumer"
-
-
-class Caller:
-    """One connection."""
-
-    def __init__(self, name: str, link: WatchedLink) -> None:
-        self.name = name
-        self.link = link
-        self.greeted = False
-        self.subscriptions: list[str] = []
+_LIFECYCLE: Final = frozenset({EventType.READY, EventType.FAILED, EventType.CLOSED})
 
 
 class Callers:
-    """Every connection of one session.
+    """Every caller of one session.
 
-    on_call: a caller asks for something. on_gone: a caller that had said hello is gone. on_slow: a subscription was
-    ended here because its caller does not read.
+    on_call: a caller asks for something. on_gone: a caller is gone. on_slow: a subscription was ended here because its
+    caller does not read.
     """
 
     def __init__(
@@ -82,152 +44,76 @@ class Callers:
     ) -> None:
         self._loop = loop
         self._session_id = session_id
-        self._on_call = on_call
         self._on_gone = on_gone
         self._on_slow = on_slow
-        self._callers: dict[str, Caller] = {}
-        self._count = 0
+        self._subscriptions: dict[str, list[str]] = {}
         self._lifecycle: list[Event] = []
-        self._listener = socket.socket(fileno=listener)
-        self._listener.setblocking(False)
-        loop.watch(listener, self._accept)
-
-    # --- what the session says
+        self.door = Door(
+            loop, socket.socket(fileno=listener), TO_SESSION, FROM_SESSION, self._greeted, on_call, self._gone
+        )
 
     def answer(self, caller: str, call_id: str, value: Any, error: ErrorData | None) -> None:
         """Answer one call, if the caller is still there."""
-        found = self._callers.get(caller)
-        if found is not None:
-            self._send(found, Answer(call_id, value, error))
+        self.door.send(caller, Answer(call_id, value, error))
 
     def attach(self, caller: str, subscription_id: str) -> None:
         """Send events to this caller from now on."""
-        found = self._callers.get(caller)
-        if found is not None and subscription_id not in found.subscriptions:
-            found.subscriptions.append(subscription_id)
+        subscriptions = self._subscriptions.get(caller)
+        if subscriptions is not None and subscription_id not in subscriptions:
+            subscriptions.append(subscription_id)
 
     def detach(self, caller: str, subscription_id: str, reason: str | None) -> None:
         """Send no more events under this subscription, and say why if there is a reason."""
-        found = self._callers.get(caller)
-        if found is None or subscription_id not in found.subscriptions:
-            return
-        found.subscriptions.remove(subscription_id)
-        if reason is not None:
-            self._send(found, Unsubscribed(self._session_id, subscription_id, reason))
+        subscriptions = self._subscriptions.get(caller, [])
+        if subscription_id in subscriptions:
+            subscriptions.remove(subscription_id)
+            if reason is not None:
+                self.door.send(caller, Unsubscribed(self._session_id, subscription_id, reason))
+
+    def subscriptions(self, caller: str) -> tuple[str, ...]:
+        """The subscriptions of a caller."""
+        return tuple(self._subscriptions.get(caller, ()))
 
     def emit(self, event: Event) -> None:
-        """Send an event to every subscription, and a lifecycle event to every connection as well."""
-        is_lifecycle = event.source == Source.SESSION and event.type in _LIFECYCLE
-        if is_lifecycle:
+        """Send an event to every subscription, and a lifecycle event to every caller as well."""
+        if event.source == Source.SESSION and event.type in _LIFECYCLE:
             self._lifecycle.append(event)
-        for caller in tuple(self._callers.values()):
-            if is_lifecycle and caller.greeted:
-                self._send(caller, EventSent(event))
-            for subscription_id in tuple(caller.subscriptions):
-                if self._is_behind(caller):
+            for caller in self.door.names():
+                self.door.send(caller, EventSent(event))
+        for caller in tuple(self._subscriptions):
+            for subscription_id in self.subscriptions(caller):
+                messages, size = self.door.waiting(caller)
+                if messages >= MAX_UNSENT or size >= MAX_UNSENT_BYTES:
                     self._detach_slow(caller)
                     break
-                self._send(caller, EventSent(event, subscription_id))
+                self.door.send(caller, EventSent(event, subscription_id))
 
-    def hang_up_when_sent(self, deadline_us: int, done: Callable[[], None]) -> None:
-        """Let no one in any more; call `done` when everybody has everything, or at the deadline."""
-        self._loop.unwatch(self._listener.fileno())
-        self._listener.close()
+    def see_off(self, deadline_us: int, done: Callable[[], None]) -> None:
+        """Let nobody in any more; call `done` when everybody has everything, or at the deadline."""
+        self.door.shut()
         timer = self._loop.at(deadline_us, done)
 
         def look() -> None:
-            if all(caller.link.flush() for caller in self._callers.values()):
+            if not timer.is_armed:
+                return
+            if self.door.flush():
                 timer.cancel()
                 done()
-            elif timer.is_armed:
-                self._loop.after(1_000, look)
+            else:
+                self._loop.after(FLUSH_POLL_US, look)
 
         look()
 
-    # --- what callers do
+    def _greeted(self, caller: str) -> None:
+        self._subscriptions[caller] = []
+        for event in self._lifecycle:  # a session may have been ready before its first caller came
+            self.door.send(caller, EventSent(event))
 
-    def _accept(self) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except BlockingIOError:
-            return
-        except OSError:
-            self._loop.unwatch(self._listener.fileno())
-            self._loop.after(_ACCEPT_PAUSE_US, self._accept_again)
-            return
-        awaiting = sum(not caller.greeted for caller in self._callers.values())
-        if not is_ours(connection) or awaiting >= MAX_AWAITING or len(self._callers) >= MAX_CONNECTIONS:
-            connection.close()
-            return
-        self._count += 1
-        name = f"caller-{self._count}"
-        link = WatchedLink(
-            self._loop,
-            connection.detach(),
-            TO_SESSION,
-            FROM_SESSION,
-            lambda message: self._on_message(name, message),
-            lambda: self._drop(name),
-            max_queued=MAX_UNSENT + _HEADROOM,
-            max_queued_bytes=MAX_UNSENT_BYTES + _HEADROOM_BYTES,
-        )
-        self._callers[name] = Caller(name, link)
-        self._loop.after(HELLO_TIMEOUT_US, lambda: self._check_greeted(name))
+    def _gone(self, caller: str) -> None:
+        del self._subscriptions[caller]
+        self._on_gone(caller)
 
-    def _accept_again(self) -> None:
-        if self._listener.fileno() >= 0:
-            self._loop.watch(self._listener.fileno(), self._accept)
-
-    def _on_message(self, name: str, message: Hello | CallSession) -> None:
-        caller = self._callers.get(name)
-        if caller is None:
-            return
-        if isinstance(message, CallSession) and caller.greeted:
-            self._on_call(name, message)
-        elif isinstance(message, Hello) and not caller.greeted:
-            self._send(caller, Hello(PROTOCOL_MAJOR, PROTOCOL_MINOR, package_version()))
-            if message.major != PROTOCOL_MAJOR:  # the answer names our number; the caller knows its own
-                self._drop(name)
-                return
-            caller.greeted = True
-            for event in self._lifecycle:
-                self._send(caller, EventSent(event))
-        else:
-            self._drop(name)
-
-    def _check_greeted(self, name: str) -> None:
-        caller = self._callers.get(name)
-        if caller is not None and not caller.greeted:
-            self._drop(name)
-
-    def _drop(self, name: str) -> None:
-        caller = self._callers.pop(name, None)
-        if caller is None:
-            return
-        caller.link.close()
-        if caller.greeted:
-            self._on_gone(name)
-
-    def _is_behind(self, caller: Caller) -> bool:
-        return caller.link.queued >= MAX_UNSENT or caller.link.queued_bytes >= MAX_UNSENT_BYTES
-
-    def _detach_slow(self, caller: Caller) -> None:
-        for subscription_id in tuple(caller.subscriptions):
-            self.detach(caller.name, subscription_id, SLOW_CONSUMER)
-            self._on_slow(caller.name, subscription_id)
-
-    def _send(self, caller: Caller, message: Any) -> None:
-        if caller.name not in self._callers:
-            return
-        try:
-            caller.link.send(message)
-        except LinkFull:
-            # The reducer must not hear of it in the middle of an effect.
-            self._loop.soon(lambda: self._drop(caller.name))
-
-
-def is_ours(connection: socket.socket) -> bool:
-    """Whether the process at the other end runs under our uid."""
-    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
-    uid: int = _UCRED.unpack(raw)[1]
-    return uid == os.getuid()
+    def _detach_slow(self, caller: str) -> None:
+        for subscription_id in self.subscriptions(caller):
+            self.detach(caller, subscription_id, SLOW_CONSUMER)
+            self._on_slow(caller, subscription_id)

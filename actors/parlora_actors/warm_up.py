@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from parlora.errors import InvalidArgument, Unsupported
+from parlora_actors.warm_converters import warm_converters
 
 _LIBRARIES: Final = ("numpy", "msgpack", "cattrs.preconf.msgpack", "thespian.actors")
 _PACKAGES: Final = ("parlora", "parlora_actors")
@@ -54,6 +55,7 @@ def warm_up(preload: Iterable[str]) -> None:
             message = f"preload: cannot import {name}: {type(error).__name__}: {error}"
             raise InvalidArgument(message, field="preload") from error
         _require_one_thread(name)
+    warm_converters()
     gc.collect()
     gc.freeze()
 

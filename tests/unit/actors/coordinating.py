@@ -133,9 +133,7 @@ class Subject:
         self.coordinator._roles.drain_all()
         for role in Role:
             self.coordinator._roles._close(role)
-        for caller in self.coordinator._callers._callers.values():
-            caller.link.close()
-        self.coordinator._callers._listener.close()
+        self.coordinator._callers.door.close()
         self.loop.close()
         for ring in self.rings:
             ring.close()

@@ -12,7 +12,8 @@ from parlora.events import Event
 from parlora.session import effects, inputs
 from parlora.session.roles import Role
 from parlora_actors.coordinator import EXIT_ABANDONED
-from parlora_actors.coordinator_callers import MAX_AWAITING, MAX_UNSENT
+from parlora_actors.coordinator_callers import MAX_UNSENT
+from parlora_actors.door import MAX_AWAITING
 from parlora_actors.messages import host, owner, pipeline, policy, supervision
 from parlora_actors.timing import now_us
 from tests.unit.actors.coordinating import SNAPSHOT, SPEC, Subject, event
@@ -200,8 +201,8 @@ def test_a_caller_that_does_not_read_loses_its_subscription_and_nobody_else_does
         quick.received += quick.link.receive()
         quick.received.clear()
         subject.loop.run_ready(0)
-    assert subject.coordinator._callers._callers["caller-1"].subscriptions == []
-    assert subject.coordinator._callers._callers["caller-2"].subscriptions == ["quick"]
+    assert subject.coordinator._callers.subscriptions("caller-1") == ()
+    assert subject.coordinator._callers.subscriptions("caller-2") == ("quick",)
     called = subject.brain.seen(inputs.Called)[-1]
     assert (called.caller, called.operation, called.arguments) == (
         "caller-1",
@@ -241,7 +242,7 @@ def test_another_major_protocol_gets_our_hello_and_no_more(start: Start) -> None
 def test_only_so_many_connections_may_await_their_handshake(start: Start) -> None:
     subject = start()
     waiting = [subject.client(greet=False) for _ in range(MAX_AWAITING)]
-    run_until(subject.loop, lambda: len(subject.coordinator._callers._callers) == MAX_AWAITING)
+    run_until(subject.loop, lambda: len(subject.coordinator._callers.door._guests) == MAX_AWAITING)
     subject.client(greet=False).wait_end()
     assert not any(client.link.closed for client in waiting)
 

@@ -1,0 +1,52 @@
+"""The end of a session whose coordinator cannot tell it any more (design §8)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from parlora.errors import InvalidArgument
+from parlora.wire import packed_size
+from parlora_actors.messages.supervision import RequestMirror
+from parlora_actors.supervisor import ChildExit
+
+COORDINATOR_DOWN: Final = "coordinator_down"
+
+_ENVELOPE_BYTES: Final = 512
+"""What a note needs beside its payload."""
+
+
+class Mirror:
+    """The requests that the coordinator had submitted and that had not finished, as far as it said."""
+
+    def __init__(self) -> None:
+        self._unfinished: dict[str, dict[str, Any]] = {}
+
+    def note(self, message: RequestMirror) -> None:
+        """A request was submitted, or finished."""
+        if message.finished:
+            self._unfinished.pop(message.request_id, None)
+        else:
+            self._unfinished[message.request_id] = dict(message.detail)
+
+    def uncertain(self) -> dict[str, dict[str, Any]]:
+        """Each unfinished request, its outcome unknown: nobody is left who could say more."""
+        return {request_id: {**detail, "status": "uncertain"} for request_id, detail in self._unfinished.items()}
+
+
+def closed_without_coordinator(exit: ChildExit | None, mirror: Mirror, killed: int) -> dict[str, Any]:
+    """The payload of `closed` for a coordinator that died; `exit` says how."""
+    payload = {"reason": COORDINATOR_DOWN, "cause": COORDINATOR_DOWN, "jobs": mirror.uncertain(), "killed": killed}
+    return payload if exit is None else {**payload, "how": exit.summary}
+
+
+def fit_for_note(payload: dict[str, Any], limit_bytes: int) -> dict[str, Any]:
+    """The payload, or as much of it as a note may carry: the application has had the whole from the coordinator."""
+    kept = dict(payload)
+    for name in ("commands", "health", "jobs"):
+        if packed_size(kept) <= limit_bytes - _ENVELOPE_BYTES:
+            return kept
+        if kept.pop(name, None) is not None:
+            kept["shortened"] = True
+    if packed_size(kept) > limit_bytes - _ENVELOPE_BYTES:
+        raise InvalidArgument("a closed payload does not fit into a note")
+    return kept
