@@ -78,6 +78,8 @@ def _result(event: Event) -> BackendResult:
         raise InvalidArgument("result must be a BackendResult", field="result")
     if packed_size(data) > RESULT_BYTES:
         raise InvalidArgument(f"result must be at most {RESULT_BYTES:,} bytes", field="result")
+    if not isinstance(data.get("summary"), str | None):
+        raise InvalidArgument("result.summary must be text or None", field="result.summary")
     return from_data(data, BackendResult)
 
 

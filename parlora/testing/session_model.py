@@ -42,6 +42,9 @@ from parlora.wire import to_data
 
 E = TypeVar("E", bound=Effect)
 
+MOST_TRACE_CHARACTERS: Final = 240
+"""Longest line of the trace: enough to recognize an input or effect, short enough to read sixty of them."""
+
 Policy = Callable[[ContextSnapshot, ContextTrigger], Sequence[ContextDecision]]
 
 CHANNEL: Final = ChannelCapabilities(
@@ -113,12 +116,15 @@ class SessionModel:
 
     def _reduce(self, input: inputs.Input) -> None:
         input = replace(input, at_us=self.clock.now_us)
-        self.trace.append(f"{self.clock.now_us:>12} <- {input}")
+        self._note("<-", input)
         state, done = reducer.reduce(self.state, input)
         again, same = reducer.reduce(self.state, input)
         assert (again, same) == (state, done), f"not a pure function of its arguments: {input}"
         self.state = state
         self._carry_out(done)
+
+    def _note(self, arrow: str, what: object) -> None:
+        self.trace.append(f"{self.clock.now_us / 1_000:>10.1f} ms {arrow} {what}"[:MOST_TRACE_CHARACTERS])
 
     def _fresh(self) -> str:
         self._count += 1
@@ -126,7 +132,7 @@ class SessionModel:
 
     def _carry_out(self, done: list[Effect]) -> None:
         for effect in done:
-            self.trace.append(f"{self.clock.now_us:>12} -> {effect}")
+            self._note("->", effect)
             self.effects.append(effect)
             if isinstance(effect, effects.ArmTimer):
                 self.clock.arm(effect.timer_id, effect.due_us)
