@@ -30,8 +30,7 @@ def watched(program: str, tmp_path: Path) -> list[str]:
         "TWILIO_AUTH_TOKEN": "nor this",
     }
     subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=60)
-    lines = [line.partition(" ")[2] for line in report.read_text().splitlines()]
-    return lines
+    return [line.partition(" ")[2] for line in report.read_text().splitlines()]
 
 
 @pytest.mark.row("SL-38")
