@@ -172,6 +172,7 @@ class ParloraActor(Actor):  # type: ignore[misc]
         self.watch(given.link, self._on_link)
         init = unpack(first_message)
         self.role, self.incarnation = init["role"], init["incarnation"]
+        _name_process(self.role)
         self.session_id = init["init"].get("session_id", "")
         self.supervisor = sender
         self.log = NodeLog(given.log, role=self.role, session_id=self.session_id)
@@ -226,6 +227,12 @@ class ParloraActor(Actor):  # type: ignore[misc]
 
 def _own_identity() -> dict[str, int]:
     return {"pid": os.getpid(), "start_ticks": start_ticks(os.getpid())}
+
+
+def _name_process(role: str) -> None:
+    """Let `ps` and `top` show what this process is, in the 15 characters that the kernel keeps."""
+    with open("/proc/self/comm", "w", encoding="ascii") as name:
+        name.write(role[:15])
 
 
 def _use_own_logging(log: NodeLog) -> None:

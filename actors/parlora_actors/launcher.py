@@ -106,7 +106,9 @@ class Launcher:
         self._log = NodeLog(
             os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), role="launcher"
         )
-        os.environ["THESPLOG_FILE"] = self._directory.file("thespian.log")
+        thespian_log = self._directory.file("thespian.log")
+        os.close(os.open(thespian_log, os.O_WRONLY | os.O_CREAT, 0o600))  # else it comes with the first killed child
+        os.environ["THESPLOG_FILE"] = thespian_log
         warm_up(launch.preload)
         self._system = NodeSystem(self._directory.path, self._log)
         self._system.start(launch.root, launch.root_init, self._look_around)
