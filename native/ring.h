@@ -143,6 +143,13 @@ const void *pl_ring_peek(pl_ring *ring, pl_frame *frame, int *verdict);
  * made from it must be thrown away. PL_EMPTY: nothing was peeked. */
 int pl_ring_commit(pl_ring *ring);
 
+/* Looks at the frames that follow each other without a gap at the front, under one epoch and one flags word, at most
+ * max_bytes together; `joined` is the header of the first with the bytes and duration of all. Returns how many; 0 and a
+ * verdict if there are none. pl_ring_take then copies and consumes exactly those: PL_OK, or PL_STALE_EPOCH if a clear
+ * overtook them, when they are counted as dropped and nothing is copied. */
+uint32_t pl_ring_look(pl_ring *ring, uint64_t max_bytes, pl_frame *joined, int *verdict);
+int pl_ring_take(pl_ring *ring, void *data, uint32_t frames);
+
 /* Drops the frames at the front that belong to an ended epoch, or all frames queued at the call if `all` is not 0. */
 int pl_ring_discard(pl_ring *ring, int all, pl_loss *loss);
 

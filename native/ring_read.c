@@ -22,7 +22,17 @@ static void advance(pl_ring *ring, const pl_frame *frame, int dropped)
     atomic_store_explicit(&shared->tail, ring->tail | (parity ^ 1), memory_order_release);
 }
 
-/* Copies the header of the record at the tail. PL_OK, PL_EMPTY, PL_CLOSED or PL_CORRUPT. */
+/* Copies and checks the header of the record at `position`, which lies between tail and seen_head. */
+static int header_at(const pl_ring *ring, uint64_t position, pl_frame *frame)
+{
+    *frame = *pl_record(ring, position); /* checked in the copy, which no peer can change afterwards */
+    if (frame->record_bytes != pl_record_bytes(frame->bytes) || frame->record_bytes > ring->seen_head - position ||
+        frame->bytes > ring->max_frame_bytes)
+        return PL_CORRUPT;
+    return PL_OK;
+}
+
+/* The header of the record at the tail. PL_OK, PL_EMPTY, PL_CLOSED or PL_CORRUPT. */
 static int front(pl_ring *ring, pl_frame *frame)
 {
     if (ring->tail == ring->seen_head) {
@@ -31,11 +41,7 @@ static int front(pl_ring *ring, pl_frame *frame)
         if (ring->tail == ring->seen_head)
             return closed ? PL_CLOSED : PL_EMPTY;
     }
-    *frame = *pl_record(ring, ring->tail); /* checked in the copy, which no peer can change afterwards */
-    if (frame->record_bytes != pl_record_bytes(frame->bytes) || frame->record_bytes > ring->seen_head - ring->tail ||
-        frame->bytes > ring->max_frame_bytes)
-        return PL_CORRUPT;
-    return PL_OK;
+    return header_at(ring, ring->tail, frame);
 }
 
 int pl_is_drained(const pl_ring *ring)
@@ -122,6 +128,50 @@ int pl_ring_commit(pl_ring *ring)
         return PL_CORRUPT;
     int stale = is_stale(ring, &frame);
     advance(ring, &frame, stale);
+    pl_notify_space(ring);
+    return stale ? PL_STALE_EPOCH : PL_OK;
+}
+
+uint32_t pl_ring_look(pl_ring *ring, uint64_t max_bytes, pl_frame *joined, int *verdict)
+{
+    pl_frame next;
+    *verdict = next_frame(ring, joined, NULL);
+    if (*verdict)
+        return 0;
+    if (joined->bytes > max_bytes) {
+        *verdict = PL_BUFFER_SMALL;
+        return 0;
+    }
+    uint32_t frames = 1;
+    uint64_t position = ring->tail + joined->record_bytes;
+    for (; position != ring->seen_head && header_at(ring, position, &next) == PL_OK; position += next.record_bytes) {
+        if (next.bytes > max_bytes - joined->bytes || next.epoch != joined->epoch || next.flags != joined->flags ||
+            next.sequence != joined->sequence + frames)
+            break;
+        joined->bytes += next.bytes;
+        joined->duration_us += next.duration_us;
+        frames++;
+    }
+    return frames;
+}
+
+int pl_ring_take(pl_ring *ring, void *data, uint32_t frames)
+{
+    int stale = 0;
+    uint8_t *to = data;
+    for (uint32_t i = 0; i < frames; i++) {
+        pl_frame frame;
+        if (front(ring, &frame) != PL_OK)
+            return PL_CORRUPT;
+        if (i == 0)
+            stale = is_stale(ring, &frame); /* once: they are consumed as one piece, or dropped as one */
+        if (!stale) {
+            memcpy(to, pl_record(ring, ring->tail) + 1, frame.bytes);
+            to += frame.bytes;
+        }
+        advance(ring, &frame, stale);
+    }
+    ring->peeked = 0;
     pl_notify_space(ring);
     return stale ? PL_STALE_EPOCH : PL_OK;
 }

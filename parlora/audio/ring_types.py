@@ -1,4 +1,4 @@
-"""What a frame ring tells its users: verdicts, headers, bounds and counters."""
+"""What a frame ring tells its users: verdicts, bounds and counters."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ class Verdict(IntEnum):
     CORRUPT = 11
 
 
+Data = bytes | bytearray | memoryview
+"""What a frame or packet may be given as: any contiguous buffer in truth."""
+
 REFUSALS: Final = (Verdict.FULL, Verdict.TOO_OLD, Verdict.STALE_EPOCH, Verdict.TOO_BIG, Verdict.CLOSED)
 """Why a frame may be refused, in the order of the native counters."""
 
@@ -39,18 +42,6 @@ class Descriptors(NamedTuple):
     memory: int
     data_event: int
     space_event: int
-
-
-class FrameHeader(NamedTuple):
-    """What travels with a frame. `ts_us` is the writer's, `admitted_us` the moment it entered this ring."""
-
-    bytes: int
-    sequence: int
-    epoch: int
-    ts_us: int
-    admitted_us: int
-    duration_us: int
-    flags: int
 
 
 @dataclass(frozen=True, slots=True)

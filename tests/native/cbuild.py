@@ -12,6 +12,7 @@ import pytest
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parent.parent / "native"
+SOURCES = sorted(path for path in NATIVE.glob("*.c") if path.name != "python_frames.c")
 WARNINGS = ["-std=gnu11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"]
 
 
@@ -26,7 +27,7 @@ def compiler() -> str:
 def build(program: str, directory: Path, *flags: str) -> Path:
     """The program's path; a compiler's refusal of our code is a failure with its words."""
     target = directory / program
-    sources = [str(HERE / f"{program}.c"), *map(str, sorted(NATIVE.glob("*.c")))]
+    sources = [str(HERE / f"{program}.c"), *map(str, SOURCES)]
     done = subprocess.run(
         [compiler(), *WARNINGS, *flags, *sources, "-o", str(target), "-lm", "-pthread", "-Wl,-z,now"],
         capture_output=True,

@@ -226,6 +226,23 @@ static void check_read(pl_ring *ring)
     pl_ring_free(next);
 }
 
+static void act_take(pl_ring *ring)
+{
+    int verdict;
+    pl_frame joined;
+    pl_ring_take(ring, buffer, pl_ring_look(ring, 3 * FRAME, &joined, &verdict));
+}
+
+static void check_take(pl_ring *ring)
+{
+    pl_ring_stats s = audit(ring);
+    EXPECT(s.frames_out <= 3 && s.dropped_frames == 0);
+    pl_ring *next = successor(ring, 1);
+    EXPECT(drain(next, s.frames_out) == FRAMES - (int)s.frames_out);
+    EXPECT(s.frames_out == 0 || put(ring, 'y', 0) == PL_OK);
+    pl_ring_free(next);
+}
+
 static void cleared_behind(pl_ring *ring)
 {
     fill(ring, 5, 0);
@@ -336,6 +353,7 @@ static const operation operations[] = {
     {"refused_write", full, act_refused_write, check_refused_write},
     {"read", producer_waits, act_read, check_read},
     {"peek_commit", producer_waits, act_peek_commit, check_read},
+    {"look_and_take", producer_waits, act_take, check_take},
     {"read_past_a_clear", cleared_behind, act_read, check_stale_read},
     {"discard", five_frames, act_discard, check_discard},
     {"clear", waits_with_frames_behind, act_clear, check_clear},

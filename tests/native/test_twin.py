@@ -83,6 +83,29 @@ class RingAgainstTwin(RuleBasedStateMachine):
             got = []
         assert [TwinFrame(data, *header[1:]) for header, data in got] == expected
 
+    @rule(extra=st.integers(0, 4_500))
+    def read_packet(self, extra: int) -> None:
+        most = self.spec.max_frame_bytes + extra
+        self.twin.discard(False)
+        expected = self.twin.joined(most)
+        try:
+            got = self.reader.read_packet(most)
+        except Closed:
+            assert self.twin.closed
+            got = None
+        if not expected:
+            assert got is None
+            return
+        assert got is not None
+        header, frames, data = got
+        assert (frames, data) == (len(expected), b"".join(frame.data for frame in expected))
+        assert header.duration_us == sum(frame.duration_us for frame in expected)
+        assert (header.sequence, header.epoch, header.ts_us) == (
+            expected[0].sequence,
+            expected[0].epoch,
+            expected[0].ts_us,
+        )
+
     @rule(clear=st.booleans())
     def peek_and_commit(self, clear: bool) -> None:
         frame, verdict = ffi.new("pl_frame *"), ffi.new("int *")

@@ -145,6 +145,17 @@ class TwinRing:
             self._consumed()
         return frames
 
+    def joined(self, max_bytes: int) -> list[TwinFrame]:
+        """The frames at the front that make one packet, consumed."""
+        count = 0
+        while count < len(self.queue):
+            upto = self.queue[: count + 1]
+            alike = {(f.epoch, f.flags, f.sequence - i) for i, f in enumerate(upto)}
+            if len(alike) > 1 or sum(len(f.data) for f in upto) > max_bytes:
+                break
+            count += 1
+        return self.read(max_bytes, count) if count else []
+
     def discard(self, everything: bool) -> Loss:
         before = self.dropped
         if everything:

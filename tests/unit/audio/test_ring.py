@@ -207,3 +207,43 @@ def test_a_role_view_takes_buffers_of_any_kind(ring: Ring) -> None:
     for data in (FRAME, bytearray(FRAME), memoryview(FRAME)):
         assert writer.write(data) is Verdict.OK
         assert reader.read(9_600)[0][1] == FRAME
+
+
+def test_frames_that_follow_each_other_are_read_as_one_packet(ring: Ring) -> None:
+    writer, reader = ring.writer(), ring.reader()
+    assert reader.read_packet(4_800) is None
+    writer.write_packet(b"a" * 960 + b"b" * 500, 960, ts_us=1_000, frame_us=20_000)
+    writer.write(b"c" * 960, epoch=3)
+    writer.write(b"d" * 960, epoch=3, flags=1)
+    header, frames, data = reader.read_packet(9_600) or pytest.fail("nothing")
+    assert (frames, data) == (2, b"a" * 960 + b"b" * 500)
+    assert (header.bytes, header.sequence, header.epoch, header.ts_us, header.duration_us) == (
+        1_460,
+        0,
+        0,
+        1_000,
+        30_416,
+    )
+    assert (reader.read_packet(9_600) or pytest.fail("nothing"))[2] == b"c" * 960, "another flags word starts anew"
+    ring.clear(4)
+    assert reader.read_packet(9_600) is None
+    assert ring.stats().dropped.frames == 1
+    with pytest.raises(InvalidArgument):
+        reader.read_packet(4_799)
+    for _ in range(10):
+        writer.write(FRAME)
+    assert (reader.read_packet(4_800) or pytest.fail("nothing"))[1] == 5
+    ring.finish()
+    assert (reader.read_packet(9_600) or pytest.fail("nothing"))[1] == 5
+    with pytest.raises(Closed):
+        reader.read_packet(9_600)
+
+
+@pytest.mark.parametrize("wrong", [-1, 2**64, "1", None])
+def test_numbers_out_of_range_are_errors_and_write_nothing(ring: Ring, wrong: object) -> None:
+    writer = ring.writer()
+    with pytest.raises((OverflowError, TypeError)):
+        writer.write(FRAME, ts_us=wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        writer.write("text")  # type: ignore[arg-type]
+    assert ring.stats().frames_in == 0
