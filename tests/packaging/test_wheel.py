@@ -79,8 +79,13 @@ def test_the_wheel_holds_both_packages_and_nothing_else(wheel: Path) -> None:
     }
     outside = {name for name in names if ".dist-info/" not in name} - expected
     assert expected - names == set()
-    assert {"parlora/py.typed", "parlora_actors/py.typed", "parlora/_native.abi3.so"} <= outside
-    assert {Path(name).suffix for name in outside} <= {".so", ".typed", ".toml", ".json", ".wav", ".txt"}
+    assert {
+        "parlora/py.typed",
+        "parlora_actors/py.typed",
+        "parlora/_native.abi3.so",
+        "parlora/_native_frames.abi3.so",
+    } <= outside
+    assert {Path(name).suffix for name in outside} <= {".so", ".pyi", ".typed", ".toml", ".json", ".wav", ".txt"}
 
 
 def test_the_installed_wheel_loads_its_own_native_part(installed: Path) -> None:
