@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from parlora.errors import ParloraError
+from parlora.errors import Closed, ParloraError
 from parlora.ids import new_id
 from parlora.session.spec import SessionSpec
 from parlora_actors.host_connection import Connection
@@ -22,6 +24,9 @@ from parlora_actors.host_timing import (
 )
 from parlora_actors.messages.host import FROM_GATEWAY, TO_GATEWAY, ListSessions, SessionGone, StartSession
 from parlora_actors.messages.launch import Launch
+from parlora_actors.run_directory import NODE_SOCKET_NAME, remove_dead
+
+_POLL_S: Final = 0.01
 
 
 class EmbeddedNode:
@@ -48,6 +53,7 @@ class EmbeddedNode:
         self._stop_asked = False
         self._process = NodeProcess()
         self._gateway: Connection | None = None
+        self.run_dir: str | None = None
         self.reactor = Reactor(f"parlora-host-{self._process.pid}")
         try:
             self.run_dir = self._process.configure(launch, deadline_us)
@@ -80,7 +86,15 @@ class EmbeddedNode:
                 self._ended = self._process.stop(deadline_us)
                 if not self._ended:
                     self._process.kill()
+                    self._remove_run_dir()
             return self._ended
+
+    def _remove_run_dir(self) -> None:
+        """A launcher that could not clean up leaves a directory, locked until its last process is gone."""
+        deadline_us = now_us() + LOST_NODE_STOP_TIMEOUT_MS * 1_000
+        with contextlib.suppress(ParloraError, OSError):  # the next node that starts removes it too
+            while self.run_dir is not None and not remove_dead(self.run_dir) and now_us() < deadline_us:
+                time.sleep(_POLL_S)
 
     def release(self) -> None:
         """Hang up and end the library's thread; call it after `end`."""
@@ -102,7 +116,8 @@ class EmbeddedNode:
             self._on_gone(message.session_id, message.closed)
 
     def _connect(self, deadline_us: int) -> Connection:
-        path = os.path.join(self.run_dir, "node.sock")
+        assert self.run_dir is not None, "set by the constructor"
+        path = os.path.join(self.run_dir, NODE_SOCKET_NAME)
         return Connection(
             path, FROM_GATEWAY, TO_GATEWAY, self.reactor, self._on_message, self._on_gateway_end, deadline_us
         )
@@ -113,15 +128,25 @@ class EmbeddedNode:
             threading.Thread(target=self._reconnect, name="parlora-host-reconnect", daemon=True).start()
 
     def _reconnect(self) -> None:
-        try:
-            gateway = self._connect(now_us() + GATEWAY_BACK_TIMEOUT_MS * 1_000)
-            deadline_us = now_us() + START_SESSION_TIMEOUT_MS * 1_000
-            running = {str(each["session_id"]) for each in gateway.call(ListSessions(new_id()), "list", deadline_us)}
-        except ParloraError:
-            self.reactor.call_at(0, self._on_end)
+        deadline_us = now_us() + GATEWAY_BACK_TIMEOUT_MS * 1_000
+        while True:
+            try:
+                gateway = self._connect(deadline_us)
+                running = gateway.call(ListSessions(new_id()), "list", deadline_us)
+                break
+            except Closed:  # the dying one may still have taken the connection
+                if self._stop_asked or now_us() >= deadline_us:
+                    self.reactor.call_at(0, self._on_end)
+                    return
+                time.sleep(_POLL_S)
+            except ParloraError:
+                self.reactor.call_at(0, self._on_end)
+                return
+        if self._stop_asked:  # `release` has hung up on the old one and will not come back for this
+            gateway.close()
             return
         self._gateway = gateway
-        self.reactor.call_at(0, lambda: self._on_listed(running))
+        self.reactor.call_at(0, lambda: self._on_listed({str(each["session_id"]) for each in running}))
 
     def _on_end(self) -> None:
         """The node cannot be reached any more: what is left must go before anybody is told that it has."""

@@ -33,8 +33,9 @@ KILL_TIMEOUT_MS: Final = 1_000
 NODE_KILL_TIMEOUT_MS: Final = 3_000
 """How long a killed launcher may take to be gone. SIGKILL takes effect in milliseconds."""
 
-GATEWAY_BACK_TIMEOUT_MS: Final = 3_000
-"""How long the gateway may be away before the node counts as lost: its supervisor replaces it in about 20 ms."""
+GATEWAY_BACK_TIMEOUT_MS: Final = 10_000
+"""How long the gateway may be away before the node counts as lost: its supervisor replaces it in about 20 ms,
+on a machine with many other tasks in seconds."""
 
 LOST_NODE_STOP_TIMEOUT_MS: Final = 2_000
 """How long the rest of a broken node may take to stop before it is killed: nobody is told of the end before."""

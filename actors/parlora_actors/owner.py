@@ -26,7 +26,7 @@ from parlora_actors.loop import Loop
 from parlora_actors.messages.owner import FROM_OWNER, TO_OWNER, Invoke, Observed, Replied, Start
 from parlora_actors.owner_calls import cleared_epoch, invocation
 from parlora_actors.owner_events import Identity, Outbox, OwnerEvents
-from parlora_actors.owner_failure import error_data, refusal
+from parlora_actors.owner_failure import error_data, located, refusal
 from parlora_actors.owner_worker import Job, JobState, Worker
 from parlora_actors.ports import RingSink, RingSource
 from parlora_actors.timing import now_us
@@ -162,7 +162,10 @@ class Owner:
         assert self._events is not None
         if job.error is not None:
             self._start_failed = True
-            self._send(Observed(self._events.make(EventType.FAILED, {"error": job.error})))
+            error = job.error
+            if self._worker is not None and self._worker.adapter is not None:  # else building it has named the field
+                error = located(error, str(self._init.role), self._init.component.options)
+            self._send(Observed(self._events.make(EventType.FAILED, {"error": error})))
 
     def _ended(self, job: Job, message: Invoke) -> None:
         assert self._worker is not None

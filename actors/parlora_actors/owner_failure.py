@@ -6,6 +6,8 @@ is told by its type and by where it was raised (spec 000 §2).
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from parlora.errors import ErrorCode, InvalidArgument, ParloraError
@@ -25,6 +27,15 @@ def error_data(error: BaseException, what: str) -> ErrorData:
         "message": f"{what} raised {report['type']}{text}",
         "details": {"type": report["type"], "frames": report["frames"]},
     }
+
+
+def located(error: ErrorData, role: str, options: Mapping[str, Any]) -> ErrorData:
+    """The failure of a start with its field named as the application knows it, if it is an option of the component."""
+    field = error["details"].get("field")
+    if not isinstance(field, str) or re.split(r"[.\[]", field)[0] not in options:
+        return error
+    details = {**error["details"], "field": f"{role}.options.{field}"}
+    return {**error, "message": f"{role}: {error['message']}", "details": details}
 
 
 def refusal(code: str, message: str, execution: str) -> ErrorData:

@@ -70,6 +70,16 @@ class RunDirectory:
         os.close(self._lock)
 
 
+def remove_dead(directory: str) -> bool:
+    """Remove one node's directory if that node is dead; True if the directory is gone. Raises `Timeout`."""
+    if not os.path.isdir(directory):
+        return True
+    parent = os.path.dirname(directory)
+    with _parent_lock(parent):
+        remove_stale(parent)
+    return not os.path.isdir(directory)
+
+
 def run_root() -> str:
     """Where this user's nodes have their directories; it need not exist."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")

@@ -25,6 +25,13 @@ def host() -> Iterator[ActorHost]:
         yield host
 
 
+@pytest.fixture(scope="module")
+def shared() -> Iterator[ActorHost]:
+    """One node for the tests that break nothing of it."""
+    with ActorHost() as host:
+        yield host
+
+
 def drained(subscriber: Subscriber) -> list[Event]:
     events = []
     for item in subscriber:
@@ -34,10 +41,10 @@ def drained(subscriber: Subscriber) -> list[Event]:
 
 
 @pytest.mark.row("SL-03")
-def test_start_session_returns_before_readiness_which_arrives_as_an_event(host: ActorHost) -> None:
+def test_start_session_returns_before_readiness_which_arrives_as_an_event(shared: ActorHost) -> None:
     events = Subscriber()
     slow = ("tests.host.adapters:SlowBackend", {"wait_ms": 700})
-    session = start(host, backend=slow, event_sink=events)
+    session = start(shared, backend=slow, event_sink=events)
     assert session.status()["status"] == "starting"
     with pytest.raises(Timeout):
         session.wait_ready(0)
@@ -53,9 +60,9 @@ def test_start_session_returns_before_readiness_which_arrives_as_an_event(host: 
 
 
 @pytest.mark.row("SL-01", "SL-45")
-def test_a_session_is_one_channel_provider_backend_and_policy_and_goes_through_its_states(host: ActorHost) -> None:
+def test_a_session_is_one_channel_provider_backend_and_policy_and_goes_through_its_states(shared: ActorHost) -> None:
     events = Subscriber()
-    session = start(host, event_sink=events, context={"customer": 7})
+    session = start(shared, event_sink=events, context={"customer": 7})
     session.wait_ready()
     assert isinstance(session.snapshot(), ContextSnapshot)
     assert session.snapshot().application_context == {"customer": 7}
@@ -71,7 +78,7 @@ def test_a_session_is_one_channel_provider_backend_and_policy_and_goes_through_i
     assert closed["reason"] == "requested"
     with pytest.raises(Closed):
         session.status()
-    assert host.sessions() == []
+    assert shared.sessions() == []
 
 
 @pytest.mark.parametrize(
@@ -80,52 +87,56 @@ def test_a_session_is_one_channel_provider_backend_and_policy_and_goes_through_i
         ({"channel": "no.such.module:Channel"}, InvalidArgument, "channel"),
         ({"provider": "parlora.providers.trivial:Nothing"}, InvalidArgument, "provider"),
         ({"backend": ("parlora.backends.trivial:TrivialBackend", {"colour": 1})}, InvalidArgument, "backend.options"),
-        ({"channel": (TRIVIAL["channel"], {"send": "noise"})}, InvalidArgument, "channel.send"),
+        ({"channel": (TRIVIAL["channel"], {"send": "noise"})}, InvalidArgument, "channel.options.send"),
         ({"context_policy": "parlora.policies.trivial:nothing"}, InvalidArgument, "context_policy"),
-        ({"channel": (TRIVIAL["channel"], {"send": "tone"}), "audio_format": "pcmu"}, InvalidArgument, "channel.send"),
+        ({"channel": (TRIVIAL["channel"], {"send": "tone"}), "audio_format": "pcmu"}, InvalidArgument,
+         "channel.options.send"),
         ({"provider": ("parlora.providers.offline:Offline", {"grammar": "<user> = yes;"}), "audio_format": "pcmu"},
          Unsupported, "audio_format"),
     ],
 )  # fmt: skip
 def test_what_only_an_owner_can_know_is_raised_by_wait_ready_with_its_field(
-    host: ActorHost, options: dict[str, object], error: type[Exception], field: str
+    shared: ActorHost, options: dict[str, object], error: type[Exception], field: str
 ) -> None:
-    session = start(host, **options)
+    session = start(shared, **options)
     with pytest.raises(error) as caught:
         session.wait_ready()
     assert caught.value.details["field"] == field  # type: ignore[attr-defined]
     assert session.wait_closed()["reason"] == "failed"
 
 
-def test_an_adapter_that_raises_in_start_fails_the_session(host: ActorHost) -> None:
-    session = start(host, backend="tests.host.adapters:FailingBackend")
+def test_an_adapter_that_raises_in_start_fails_the_session(shared: ActorHost) -> None:
+    session = start(shared, backend="tests.host.adapters:FailingBackend")
     with pytest.raises(Exception, match="backend") as caught:
         session.wait_ready()
     assert caught.value.code == "adapter_failed"  # type: ignore[attr-defined]
     session.wait_closed()
 
 
-def test_an_adapter_whose_process_dies_in_start_fails_the_session(host: ActorHost) -> None:
-    session = start(host, backend="tests.host.adapters:CrashingBackend")
+def test_an_adapter_whose_process_dies_in_start_fails_the_session(shared: ActorHost) -> None:
+    session = start(shared, backend="tests.host.adapters:CrashingBackend")
     with pytest.raises(Exception, match="backend"):
         session.wait_ready()
     session.wait_closed()
 
 
-def test_sessions_run_side_by_side_and_end_one_by_one(host: ActorHost) -> None:
-    sessions = [start(host) for _ in range(3)]
+def test_sessions_run_side_by_side_and_end_one_by_one(shared: ActorHost) -> None:
+    sessions = [start(shared) for _ in range(3)]
     for session in sessions:
         session.wait_ready()
     sessions[1].close()
     sessions[1].wait_closed()
-    assert host.sessions() == [sessions[0], sessions[2]]
+    assert shared.sessions() == [sessions[0], sessions[2]]
     assert sessions[0].status()["status"] == "ready"
+    for session in shared.sessions():
+        session.close()
+        session.wait_closed()
 
 
-def test_closing_from_two_threads_before_readiness_gives_one_closed(host: ActorHost) -> None:
+def test_closing_from_two_threads_before_readiness_gives_one_closed(shared: ActorHost) -> None:
     events = Subscriber()
     slow = ("tests.host.adapters:SlowBackend", {"wait_ms": 30_000})
-    session = start(host, backend=slow, event_sink=events)
+    session = start(shared, backend=slow, event_sink=events)
     threads = [threading.Thread(target=session.close) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -162,13 +173,20 @@ def test_a_killed_coordinator_gives_one_closed_and_takes_the_policy_worker_and_a
 
 
 def holder_of(session_id: str, host: ActorHost) -> int:
-    """The coordinator: of the session's processes the one that holds the other end of the handle's connection."""
+    """The coordinator: of the node's processes the one that holds the session's listening socket."""
     session = next(each for each in host.sessions() if each.id == session_id)
-    connection = session._connection
-    assert connection is not None
-    link = connection._link._sock
-    pid: int = int.from_bytes(link.getsockopt(1, 17, 12)[:4], "little")  # SO_PEERCRED: who listened
-    return pid
+    assert session._connection is not None
+    path = session._connection._link._sock.getpeername()
+    inodes = [line.split()[6] for line in Path("/proc/net/unix").read_text().splitlines() if line.endswith(f" {path}")]
+    targets = {f"socket:[{inode}]" for inode in inodes}
+    holders = [pid for pid in processes(host) if targets & open_files(pid)]
+    assert len(holders) == 1
+    return holders[0]
+
+
+def open_files(pid: int) -> set[str]:
+    folder = Path(f"/proc/{pid}/fd")
+    return {os.readlink(each) for each in folder.iterdir() if each.is_symlink()}
 
 
 def test_a_killed_launcher_gives_every_session_one_closed_and_leaves_nothing(host: ActorHost) -> None:
@@ -240,8 +258,12 @@ def program(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
     root = Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": f"{root}:{root / 'actors'}"}
     return subprocess.Popen(
-        [sys.executable, str(path), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    )  # fmt: skip
+        [sys.executable, str(path), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
 
 
 def test_a_class_of_the_main_file_runs_in_a_session(tmp_path: Path) -> None:
