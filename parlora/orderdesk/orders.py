@@ -48,7 +48,7 @@ ORDERS: Final[Mapping[str, Order]] = MappingProxyType(
         for order in (
             Order(
                 "123",
-                "has shipped and arrives on Friday",
+                "is on its way and arrives on Friday",
                 "two lamps, one chair and three books",
                 "leave the parcel behind the garden gate, then ring the bell twice and wait for somebody to open the"
                 " window",

@@ -56,7 +56,7 @@ def ears() -> GrammarRecognizer:
 
 @pytest.fixture(scope="module")
 def judge() -> GrammarRecognizer:
-    return GrammarRecognizer(Grammar.parse(desk()), reject_below=None)
+    return GrammarRecognizer(Grammar.parse(desk()))
 
 
 @pytest.mark.parametrize("sentence", CALLER_SAYS)
