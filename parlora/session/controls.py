@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from parlora.contract.channel import ChannelCapabilities, ClearScope
-from parlora.errors import ErrorCode, InvalidArgument, Unsupported
+from parlora.errors import Backpressure, ErrorCode, InvalidArgument, Unsupported
 from parlora.events import Event, EventType
 from parlora.limits import ADMISSION_DEADLINE_MS, CLEAR_TIMEOUT_MS
 from parlora.session import commands, ledger, projection, records
@@ -113,6 +113,9 @@ def _suppress(turn: Turn, on: bool, caller_id: str) -> None:
 
 
 def _open(turn: Turn, barrier: Barrier) -> Barrier:
+    bound = commands.room(turn.spec.limits)
+    if len(turn.controls.barriers) >= bound:
+        raise Backpressure("too many controls are pending", details={"max_pending_commands": bound})
     timer_id = turn.arm(TimerKind.BARRIER, barrier.id, turn.now_us + CLEAR_TIMEOUT_MS * 1_000)
     return _put(turn, replace(barrier, timer_id=timer_id))
 
@@ -136,9 +139,12 @@ def _send_leg(turn: Turn, barrier: Barrier, role: Role, call: Call, arguments: d
 def _drop_older_legs(turn: Turn) -> None:
     """A newer clear makes the waiting ones needless: adopting its epoch adopts theirs."""
     for command in list(turn.commands.pending.values()):
-        barrier = turn.controls.barriers.get(command.subject) if command.purpose is Purpose.CONTROL else None
-        if barrier is not None and barrier.epoch is not None and not command.dispatched:
+        if command.purpose is Purpose.CONTROL and not command.dispatched and _is_clear(command):
             commands.withdraw(turn, command, "coalesced")
+
+
+def _is_clear(command: Command) -> bool:
+    return command.call is Call.CLEAR_OUTPUT or "epoch" in command.arguments["command"]
 
 
 def pipeline_replied(turn: Turn, input: PipelineReplied) -> None:
@@ -203,6 +209,11 @@ def _close(turn: Turn, barrier: Barrier) -> None:
         if barrier_id == barrier.id:
             legs = legs.drop(leg_id)
     turn.controls = replace(turn.controls, barriers=turn.controls.barriers.drop(barrier.id), legs=legs)
+    for command in list(turn.commands.pending.values()):
+        # a clear that is told as failed is still worth carrying out; a suppression is not, for nobody would undo it
+        ours = command.purpose is Purpose.CONTROL and command.subject == barrier.id and not command.dispatched
+        if ours and not _is_clear(command):
+            commands.withdraw(turn, command, "failed")
 
 
 def _describe(turn: Turn, barrier: Barrier) -> dict[str, Any]:
@@ -241,6 +252,7 @@ def resume_expired(turn: Turn, barrier_id: str) -> None:
     """An interruption's barrier never completed: the call would stay silent, so it ends."""
     barrier = turn.controls.barriers.get(barrier_id)
     if barrier is not None:
+        _close(turn, barrier)
         missing = sorted(str(role) for role in barrier.waiting)
         turn.fail("clear_failed", failure(ErrorCode.TIMEOUT, "the clear barrier did not complete", missing=missing))
 
@@ -257,7 +269,7 @@ def _leg_replied(turn: Turn, command: Command, error: ErrorData | None) -> None:
 
 
 def _leg_withdrawn(turn: Turn, command: Command, reason: str) -> None:
-    if reason != "coalesced":
+    if reason not in ("coalesced", "failed"):
         error = failure(ErrorCode.CLOSED, "the control was not submitted", execution="never_submitted")
         _acknowledged(turn, command.id, command.role, error, {})
 

@@ -9,6 +9,7 @@ from parlora.audio.port import Loss
 from parlora.contract.channel import ClearScope
 from parlora.limits import ADMISSION_DEADLINE_MS, CLEAR_TIMEOUT_MS
 from parlora.session import effects, inputs
+from parlora.session.commands import room
 from parlora.session.effects import Call, Invoke
 from parlora.session.roles import Role
 from parlora.testing.session_model import CHANNEL, SessionModel
@@ -285,3 +286,27 @@ def test_closing_gives_a_control_under_way_its_outcome() -> None:
     model.advance(CLEAR_TIMEOUT_MS)
 
     assert model.told("control_failed").command_id == "c1"
+
+
+def test_controls_under_way_are_bounded() -> None:
+    model = open_model()
+    codes = [
+        error_code(model.call("control", command=["suppress_output", True], command_id=f"c{number}"))
+        for number in range(room(model.spec.limits) + 1)
+    ]
+
+    assert codes[-1] == "backpressure"
+    assert set(codes[:-1]) == {None}
+    model.event(Role.PROVIDER, "output_interrupted", {"token": "t1"})
+    assert model.told("event_rejected").payload["error"]["code"] == "backpressure"
+
+
+def test_a_suppression_that_was_told_as_failed_is_not_carried_out_later() -> None:
+    model = open_model()
+    clear(model)
+    model.call("control", command=["suppress_output", True], command_id="c2")
+    model.advance(CLEAR_TIMEOUT_MS)
+    assert [event.command_id for event in model.events("control_failed")] == ["c1", "c2"]
+    model.reply(model.last_invoke(Call.CONTROL))
+
+    assert len(model.invoked(Call.CONTROL)) == 1
