@@ -53,7 +53,7 @@ class ActorHost:
     ...     session = host.start_session(
     ...         channel=("parlora.channels.wav:WavChannel", {"caller": "caller.wav", "record": "heard.wav"}),
     ...         provider=("parlora.providers.offline:Offline", {"grammar": GRAMMAR}),
-    ...         backend=("parlora.backends.callable:CallableBackend", {"function": "shop:answer"}),
+    ...         backend=("parlora.backends.functions:Functions", {"handler": "shop:answer"}),
     ...         context_policy="parlora.policies:Delegate",
     ...     )
     ...     session.wait_ready()
