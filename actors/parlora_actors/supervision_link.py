@@ -24,6 +24,8 @@ MAX_PACKET_BYTES: Final = 64 * 1024
 MAX_DESCRIPTORS: Final = 16
 """Most descriptors that one message carries."""
 
+_RIGHTS_BYTES: Final = socket.CMSG_SPACE(MAX_DESCRIPTORS * array.array("i").itemsize)
+
 _MAX_BATCH: Final = 64
 """Most messages of one `receive`, so that one busy child cannot keep its supervisor from the others."""
 
@@ -90,18 +92,19 @@ class SupervisionLink:
         packets: list[Packet] = []
         while self.is_open and len(packets) < _MAX_BATCH:
             try:
-                data, descriptors, flags, _ = socket.recv_fds(
-                    self._socket, MAX_PACKET_BYTES, MAX_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
+                data, ancillary, _, _ = self._socket.recvmsg(
+                    MAX_PACKET_BYTES, _RIGHTS_BYTES, socket.MSG_CMSG_CLOEXEC
                 )
             except BlockingIOError:
                 break
             except OSError:
                 self.is_open = False
                 break
-            if not data and not flags:
+            descriptors = _descriptors_in(ancillary)
+            if not data:
                 self.is_open = False
                 break
-            packet = _parse(data, tuple(descriptors))
+            packet = _parse(data, descriptors)
             if packet is None:
                 self.malformed += 1
                 _close_all(descriptors)
@@ -119,6 +122,14 @@ def link_pair() -> tuple[SupervisionLink, int]:
     """The supervisor's end, and the descriptor of the child's end to hand over at fork."""
     upper, lower = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     return SupervisionLink(upper.detach()), lower.detach()
+
+
+def _descriptors_in(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, ...]:
+    numbers = array.array("i")
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            numbers.frombytes(data[: len(data) - len(data) % numbers.itemsize])
+    return tuple(numbers)
 
 
 def _parse(data: bytes, descriptors: tuple[int, ...]) -> Packet | None:
