@@ -28,7 +28,7 @@ from parlora_actors.messages.launch import FROM_LAUNCHER, TO_LAUNCHER, Launch, N
 from parlora_actors.node_log import NodeLog
 from parlora_actors.node_system import NodeDown, NodeSystem, note_signals
 from parlora_actors.platform_check import check_platform, raise_descriptor_limit
-from parlora_actors.run_directory import LOG_NAME, RunDirectory
+from parlora_actors.run_directory import LOG_NAME, THESPIAN_LOG_NAME, RunDirectory
 from parlora_actors.timing import (
     CONFIG_US,
     FINAL_KILL_US,
@@ -102,12 +102,9 @@ class Launcher:
         deadline_us = now_us() + NODE_START_US
         _take_surroundings(launch)
         self._directory = RunDirectory.create()
-        path = launch.log_path or self._directory.file(LOG_NAME)
-        self._log = NodeLog(
-            os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), role="launcher"
-        )
-        thespian_log = self._directory.file("thespian.log")
-        os.close(os.open(thespian_log, os.O_WRONLY | os.O_CREAT, 0o600))  # else it comes with the first killed child
+        self._log = NodeLog(_open_log(launch.log_path or self._directory.file(LOG_NAME)), role="launcher")
+        thespian_log = self._directory.file(THESPIAN_LOG_NAME)
+        os.close(_open_log(thespian_log))  # Thespian itself would make it readable for others
         os.environ["THESPLOG_FILE"] = thespian_log
         warm_up(launch.preload)
         self._system = NodeSystem(self._directory.path, self._log)
@@ -209,6 +206,10 @@ class Launcher:
         while not self._control.flush() and now_us() < deadline_us:
             time.sleep(0.001)
         self._control.close()
+
+
+def _open_log(path: str) -> int:
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _poll(fds: dict[int, Callable[[], None]], deadline_us: int | None) -> list[int]:

@@ -27,6 +27,8 @@ from parlora_actors.transport.address import check_directory
 
 LOCK_NAME: Final = "lock"
 LOG_NAME: Final = "node.log"
+THESPIAN_LOG_NAME: Final = "thespian.log"
+"""Thespian's complaints about its own sockets; it keeps the file below 50 kB."""
 NODE_SOCKET_NAME: Final = "node.sock"
 
 _LOCK_POLL_S: Final = 0.005

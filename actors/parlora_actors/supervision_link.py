@@ -92,9 +92,7 @@ class SupervisionLink:
         packets: list[Packet] = []
         while self.is_open and len(packets) < _MAX_BATCH:
             try:
-                data, ancillary, _, _ = self._socket.recvmsg(
-                    MAX_PACKET_BYTES, _RIGHTS_BYTES, socket.MSG_CMSG_CLOEXEC
-                )
+                data, ancillary, _, _ = self._socket.recvmsg(MAX_PACKET_BYTES, _RIGHTS_BYTES, socket.MSG_CMSG_CLOEXEC)
             except BlockingIOError:
                 break
             except OSError:

@@ -59,6 +59,8 @@ class LaunchedNode:
         self.link = Link(ours, FROM_LAUNCHER, TO_LAUNCHER)
         self.link.send(launch)
         self.received: list[Any] = []
+        self.run_dir = ""
+        """Known from `ready` on."""
 
     def next(self, cls: type[T]) -> T:
         """The next message of that class; others are kept in `received`."""
@@ -75,7 +77,9 @@ class LaunchedNode:
 
     def ready(self) -> NodeReady:
         """Wait until the node runs."""
-        return self.next(NodeReady)
+        ready = self.next(NodeReady)
+        self.run_dir = ready.run_dir
+        return ready
 
     def stop(self, within_ms: int = 3_000) -> NodeGone:
         """Stop the node in order."""
