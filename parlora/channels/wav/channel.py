@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, Final
 
 from parlora.audio.format import AudioFormat
 from parlora.audio.port import AudioSink, WriteResult
@@ -36,6 +36,10 @@ from parlora.contract.commands import CommandLog
 from parlora.errors import Closed, InvalidArgument, ParloraError, Timeout, Unsupported
 from parlora.events import EventType
 from parlora.wire import to_data
+
+# The input pipeline takes audio at media rate: what a stall piles up in the queue would delay the caller for the rest
+# of the call. Silence between clips is filler: it is left out until the queue is down to one frame.
+FILLER_BACKLOG_FRAMES: Final = 1
 
 
 class WavChannel(Channel):
@@ -99,8 +103,9 @@ class WavChannel(Channel):
         clips = [file.clip(format) for file in self._files]
         self._files = []  # their samples are in the clips now
         self._is_loud = loudness_test(format)
+        self._silence = format.silence(FRAME_US)
         self._caller = ScriptedCaller(
-            clips, format.silence(FRAME_US), self._is_loud, hang_up=self._hang_up, patience_ms=self._patience_ms
+            clips, self._silence, self._is_loud, hang_up=self._hang_up, patience_ms=self._patience_ms
         )
         for path, field in zip(self._record_paths, ("record", "record_caller"), strict=True):
             self._recorders.append(None if path is None else Recorder(path, format, field))
@@ -178,10 +183,13 @@ class WavChannel(Channel):
             self._report(step)
 
     def _offer(self) -> bytes:
-        """Send the caller's next 20 ms; silence if the queue is full, for a file can wait and loses nothing."""
-        silence = self._format.silence(FRAME_US)
+        """Send the caller's next 20 ms; what the queue does not take is sent later, for a file can wait."""
+        silence = self._silence
         if not self._offered:
             self._offered = self._caller.next_frame() if self._begun else silence
+        if self._offered is silence and self._capture.status().queued_bytes > FILLER_BACKLOG_FRAMES * len(silence):
+            self._offered = b""
+            return silence
         result = self._capture.write(self._offered)
         if result is WriteResult.CLOSED:
             raise Closed("the capture port is closed")

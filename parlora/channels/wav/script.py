@@ -123,7 +123,7 @@ class ScriptedCaller:
         self._meter.played(loud)
 
     def next_frame(self) -> bytes:
-        """The caller's next 20 ms."""
+        """The caller's next 20 ms; between clips the very `silence` that was given."""
         if not self._frames:
             self._own_silence_ms += FRAME_MS
             self._consider()

@@ -107,7 +107,7 @@ class GrammarRecognizer:
         free = [(s.start_frame, s.end_frame, _log(s.ascore)) for s in self._phones.seg()]
         worst = 0.0
         for word in self._decoder.seg():
-            if word.word.startswith("<"):  # silence
+            if word.word.startswith(("<", "(")):  # silence, and the grammar's empty transitions
                 continue
             first, last = word.start_frame, word.end_frame
             loop = sum(score * _overlap(first, last, a, b) / (b - a + 1) for a, b, score in free)

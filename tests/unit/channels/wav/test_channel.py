@@ -116,7 +116,7 @@ def test_nothing_is_lost_while_the_session_does_not_listen_yet(clip: MakeClip) -
         harness.start()
         assert harness.audio_out.wait_space(1, time.monotonic_ns() // 1_000)
         deadline = time.monotonic() + 5
-        while harness.audio_out.status().queued_bytes < 9_600:  # the ring is full of silence: nobody takes it
+        while harness.audio_out.status().queued_bytes < 2 * 960:  # silence, which nobody takes yet
             assert time.monotonic() < deadline
             time.sleep(0.02)
         session = Session(harness)
@@ -124,6 +124,21 @@ def test_nothing_is_lost_while_the_session_does_not_listen_yet(clip: MakeClip) -
         session.stop()
 
     assert bytes(session.heard).count(tone(8, 300)) == 1
+
+
+def test_silence_is_left_out_until_a_backlog_is_gone_and_speech_is_not(clip: MakeClip) -> None:
+    clips = [{"path": clip(8, 100), "after_silence_ms": 0}, {"path": clip(9, 100), "after_silence_ms": 400}]
+    clips[1]["after_utterances"] = 0
+    with AdapterHarness(WavChannel(clips=clips)) as harness:
+        harness.start()
+        harness.audio_out.wait(time.monotonic_ns() // 1_000 + 5_000_000)
+        heard = [frame.data for frame in harness.audio_out.read(48_000)]
+        harness.wait_for("extension", nth=4)  # nobody has listened since the first frame
+        queued = harness.audio_out.status().queued_bytes
+        heard += [frame.data for frame in harness.audio_out.read(48_000)]
+
+    assert queued <= (1 + 5 + 5 + 1) * 960
+    assert b"".join(heard).replace(bytes(960), b"") == tone(8, 100) + tone(9, 100)
 
 
 def test_clips_follow_the_assistant_and_both_sides_are_recorded_alike(
