@@ -15,7 +15,7 @@ from parlora.providers.offline.grammar import Grammar
 from parlora.providers.offline.happenings import CallerSaid
 from parlora.providers.offline.listener import Listener
 from parlora.providers.offline.recognizer import GrammarRecognizer
-from parlora.providers.offline.resampling import FRAME_BYTES
+from parlora.providers.offline.samples import FRAME_BYTES
 from parlora.providers.offline.vad import WebRtcVoiceActivity
 from parlora.testing.caller import CallerVoice, write_wav
 from tests.docs.pages import ROOT, blocks
