@@ -63,7 +63,9 @@ def consider(turn: Turn, job: Job) -> None:
 
 def _obsolete(turn: Turn, job: Job) -> None:
     set_stage(turn, job, Delivery.STALE)
-    jobs.resolve_route(turn, job, DelegationOutcome.SUPERSEDED)
+    task = turn.work.tasks.get(job.task_id)
+    withdrawn = task is not None and task.revision == job.task_revision
+    jobs.resolve_route(turn, job, DelegationOutcome.CANCELLED if withdrawn else DelegationOutcome.SUPERSEDED)
 
 
 def release(turn: Turn) -> None:

@@ -56,7 +56,7 @@ def _bound_kept(turn: Turn) -> None:
     excess = len(turn.work.jobs) - turn.spec.limits.max_records
     if excess <= 0:
         return
-    for job in [job for job in turn.work.jobs.values() if is_settled(job)][:excess]:
+    for job in [job for job in turn.work.jobs.values() if is_settled(turn, job)][:excess]:
         task = turn.work.tasks.get(job.task_id)
         turn.work = replace(turn.work, jobs=turn.work.jobs.drop(job.id))
         if task is None:
@@ -70,18 +70,20 @@ def _bound_kept(turn: Turn) -> None:
             turn.work = replace(turn.work, tasks=turn.work.tasks.drop(task.id))
 
 
-def is_settled(job: Job) -> bool:
-    """Whether nothing is expected of the request or of the delivery of its result."""
+def is_settled(turn: Turn, job: Job) -> bool:
+    """Whether nothing is expected of the request or of the delivery of its result, and no command is about it."""
+    pending = turn.commands.pending
     return (
         job.status.terminal
         and job.delivery is not Delivery.AWAITING_INTERPRETATION
         and job.acknowledgment_timer is None
+        and not any(each in pending for each in (job.command_id, job.result_command_id, job.uncertainty_command_id))
     )
 
 
 def records_in_use(turn: Turn) -> int:
     """Request records that cannot be forgotten."""
-    return sum(1 for job in turn.work.jobs.values() if not is_settled(job))
+    return sum(1 for job in turn.work.jobs.values() if not is_settled(turn, job))
 
 
 def fill_slots(turn: Turn) -> None:

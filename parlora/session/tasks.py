@@ -118,6 +118,7 @@ def cancel(turn: Turn, task: Task) -> None:
         job = turn.work.jobs[request_id]
         if not jobs.withdraw(turn, job, "cancelled") and not job.status.terminal:
             ask_to_stop(turn, job, "cancelled")
+            jobs.resolve_route(turn, job, DelegationOutcome.CANCELLED)
 
 
 def can_cancel(turn: Turn) -> bool:

@@ -45,7 +45,7 @@ def started_with_pending() -> SessionModel:
     return model
 
 
-@pytest.mark.row("CP-10", "CD-03", "CD-20", "TY-19")
+@pytest.mark.row("CP-10", "CD-03", "CD-20", "TY-19", "ST-15")
 def test_a_start_claims_its_call_and_tells_the_request_with_ids_of_our_making() -> None:
     model = started(order="124")
     task, request = only_task(model), model.request()
@@ -146,7 +146,7 @@ def test_a_stale_or_unknown_target_is_rejected() -> None:
         assert rejection(model, on_task(kind, OTHER, **fields))["code"] == "not_found"
 
 
-@pytest.mark.row("CP-09", "CD-13", "CD-14", "CD-19")
+@pytest.mark.row("CP-09", "CD-13", "CD-14")
 def test_a_batch_that_decides_about_one_thing_twice_is_rejected_as_a_whole() -> None:
     model = started_with_pending()
     task = only_task(model)
@@ -241,12 +241,15 @@ def test_a_correction_without_room_ends_the_session() -> None:
     assert not model.appended_texts()
 
 
+@pytest.mark.row("CD-19")
 def test_a_start_without_room_is_rejected_with_the_bounds() -> None:
     model = SessionModel(session_spec(Limits(max_jobs=1, max_pending_jobs=1)))
     started(model)
     for name in ("d2", "d3"):
         model.delegate(name)
         model.decide()
+    first = only_task(model)
+    assert rejection(model, start("d2"), follow_up(first))["code"] == "backpressure"
     error = rejection(model, start("d2"), start("d3"))
     assert (error["code"], error["details"]) == ("backpressure", {"max_jobs": 1, "max_pending_jobs": 1})
     interpreted(model, start("d2"))
@@ -280,6 +283,7 @@ def test_cancelling_a_task_asks_the_backend_and_withholds_whatever_it_says() -> 
     interpreted(model, on_task(K.CANCEL_TASK, only_task(model)))
     assert [invoke.arguments["request_id"] for invoke in model.invoked(Call.CANCEL)] == [request["id"]]
     assert only_task(model)["status"] == "submitted"
+    assert model.last_invoke(Call.RESOLVE_DELEGATION).arguments == {"delegation_id": "d1", "outcome": "cancelled"}
     model.complete(request, summary="done anyway")
 
     assert only_task(model)["status"] == "completed"

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from parlora.context.decision import ContextDecision, DecisionKind
+from parlora.limits import Limits
 from parlora.session.effects import Call
 from parlora.session.roles import Role
-from parlora.testing.session_model import PROVIDER, SessionModel
+from parlora.testing.session_model import PROVIDER, SessionModel, session_spec
 
-from .helpers import REFUSED, UNKNOWN, on_task, only_task, start, started, supersede
+from .helpers import REFUSED, UNKNOWN, follow_up, on_task, only_task, start, started, supersede
 
 
 def job(model: SessionModel, request: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -354,3 +355,20 @@ def test_results_held_by_a_rejected_batch_are_released_by_a_later_good_one() -> 
     model.decide()
 
     assert model.appended_texts() == ["done"]
+
+
+def test_the_record_of_a_result_that_waits_for_its_turn_is_not_given_up() -> None:
+    model = SessionModel(session_spec(Limits(max_records=3, max_jobs=1, max_pending_jobs=1)))
+    started(model)
+    anchor = only_task(model)
+    blocked(model)
+    model.complete(model.request(), summary="the first")
+    for _ in range(4):
+        model.say("and the next")
+        model.decide(follow_up(anchor))
+        model.reply(model.last_invoke(Call.SUBMIT))
+        model.complete(model.request())
+    assert len(model.invoked(Call.SUBMIT)) == 5
+    unblock(model)
+
+    assert model.appended_texts() == ["busy", "the first"]

@@ -11,12 +11,12 @@ from parlora.session import effects, inputs
 from parlora.session.roles import Role
 from parlora.testing.session_model import SessionModel, session_spec
 
-from .helpers import error_code, on_task, only_task, started
+from .helpers import error_code, on_task, only_task, start, started
 
 KEYS = {"session_id", "status", "observed_at_us", "interpretation", "health", "delegations", "jobs", "playback"}
 
 
-@pytest.mark.row("ST-01", "ST-02", "ST-03", "ST-09", "ST-10", "ST-15", "TY-25")
+@pytest.mark.row("ST-01", "ST-02", "ST-03", "ST-09", "ST-10", "TY-25")
 def test_status_has_its_eight_keys_and_no_words_inputs_or_results() -> None:
     model = started(order="secret-input")
     model.say("secret-words")
@@ -215,7 +215,7 @@ def test_a_progress_deadline_names_what_is_wrong_with_it(options: dict[str, Any]
     assert answer.error["details"]["field"] == field
 
 
-@pytest.mark.row("HP-08", "HP-09", "HP-12", "HP-24")
+@pytest.mark.row("HP-08", "HP-09", "HP-10", "HP-12", "HP-24")
 @pytest.mark.parametrize(
     ("until", "met_by"),
     [
@@ -227,7 +227,7 @@ def test_a_progress_deadline_names_what_is_wrong_with_it(options: dict[str, Any]
     ],
 )
 def test_a_deadline_is_met_by_what_it_waits_for_and_nothing_else(until: str, met_by: set[str]) -> None:
-    for activity in ("assistant", "user", "delegation", "blank", "playback", "acknowledgment"):
+    for activity in ("assistant", "user", "delegation", "blank", "playback", "acknowledgment", "bytes"):
         model = SessionModel().ready()
         model.say("before", speaker="assistant")
         assert expect(model, until=until) is None
@@ -239,6 +239,9 @@ def test_a_deadline_is_met_by_what_it_waits_for_and_nothing_else(until: str, met
             model.say(" ", speaker="assistant")
         elif activity == "playback":
             model.event(Role.CHANNEL, "playback_observed", {"stage": "handed_off"})
+        elif activity == "bytes":
+            moved = inputs.AudioCounters(inputs.Forwarded(9, 8_640, 1), inputs.Forwarded(9, 8_640, 1))
+            model.feed(inputs.Called, caller="a", call_id="x", operation="status", arguments={}, counters=moved)
         else:
             model.call("append_context", update={"kind": "quiet", "text": "x"})
         assert outcome(model) == (["pending", "observed"] if activity in met_by else ["pending"]), activity
@@ -364,3 +367,84 @@ def test_a_wait_on_a_delegation_shows_in_status() -> None:
     model.decide(ContextDecision(DecisionKind.WAIT_FOR_CONTEXT, delegation_id="d1", recheck_after_ms=50))
 
     assert model.status()["delegations"]["d1"]["context_wait"]["expired"] is False
+
+
+@pytest.mark.row("HP-20")
+def test_the_timer_of_a_resolved_deadline_cannot_close_a_later_one() -> None:
+    model = SessionModel().ready()
+    expect(model, "e1", on_timeout="close")
+    (timer_id,) = [key for key, timer in model.state.timers.items() if timer.kind == "progress"]
+    model.call("resolve_progress", id="e1", outcome="completed")
+    expect(model, "e2", timeout_ms=5_000, on_timeout="close")
+    model.feed(inputs.TimerFired, timer_id=timer_id)
+    model.advance(1_000)
+
+    assert model.status()["status"] == "ready"
+    assert model.status()["health"]["expectation"]["id"] == "e2"
+
+
+@pytest.mark.row("HP-23")
+def test_progress_deadlines_and_acknowledgments_run_on_their_own() -> None:
+    model = SessionModel(auto_acknowledge=False)
+    started(model)
+    expect(model, timeout_ms=20_000, until="explicit")
+    model.complete(model.request(), summary="done")
+    model.advance(model.spec.limits.ack_timeout_ms)
+    assert model.told("result_delivery").payload["overdue"] is True
+    assert outcome(model) == ["pending"]
+    model.advance(10_000)
+
+    assert outcome(model) == ["pending", "timed_out"]
+    assert model.status()["jobs"][model.request()["id"]]["delivery"] == "awaiting_provider"
+
+
+@pytest.mark.row("ST-11", "ST-12")
+def test_a_request_is_queued_submitted_uncertain_or_ended() -> None:
+    model = SessionModel(session_spec(Limits(max_jobs=1)))
+    started(model)
+    request = model.request()
+    seen = [model.status()["jobs"][request["id"]]["status"]]
+    model.delegate("d2")
+    model.decide(start("d2"))
+    seen += [job["status"] for key, job in model.status()["jobs"].items() if key != request["id"]]
+    model.event(Role.BACKEND, "request_uncertain", {"reason": "lost"}, request_id=request["id"])
+    seen.append(model.status()["jobs"][request["id"]]["status"])
+    for status in ("completed", "failed"):
+        model.complete(model.request(), status)
+        seen.append(status)
+    model.delegate("d3")
+    model.decide(start("d3"))
+    model.complete(model.request(), "cancelled")
+    seen.append(list(model.status()["jobs"].values())[-1]["status"])
+
+    assert seen == ["submitted", "queued", "uncertain", "completed", "failed", "cancelled"]
+
+
+@pytest.mark.row("TY-18", "TY-28", "TY-22")
+def test_what_was_not_observed_is_none_or_absent() -> None:
+    model = SessionModel().ready()
+    snapshot = model.snapshot()
+    assert snapshot["provider_speech"] == "unknown"
+    model.say("hello")
+    model.delegate("d1")
+    snapshot = model.snapshot()
+    (caption,) = snapshot["transcripts"]
+    assert (caption["start_ms"], caption["end_ms"]) == (None, None)
+    assert snapshot["pending_delegations"]["d1"]["offset_ms"] is None
+    assert not {"task_id", "context_wait", "clarification"} & set(snapshot["pending_delegations"]["d1"])
+    model.event(Role.CHANNEL, "playback_observed", {"stage": "handed_off"})
+
+    assert model.snapshot()["provider_speech"] == "unknown"
+    assert model.status()["playback"]["handed_off"].keys() == {"stage", "observed_at_us"}
+
+
+@pytest.mark.row("CM-09", "TY-27")
+def test_a_fresh_session_remembers_nothing_of_another() -> None:
+    first = started()
+    answer = first.call("append_context", update={"kind": "quiet", "text": "x"}, command_id="c1")
+    assert error_code(answer) is None
+    second = SessionModel(session_spec(context={"known": 1})).ready()
+
+    assert second.snapshot()["tasks"] == {}
+    assert second.snapshot()["application_context"] == {"known": 1}
+    assert error_code(second.call("append_context", update={"kind": "quiet", "text": "y"}, command_id="c1")) is None

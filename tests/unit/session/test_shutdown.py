@@ -66,7 +66,7 @@ def test_a_repeated_close_changes_neither_deadline_nor_policy() -> None:
     assert gone(model, killed=3)["job_policy"] == "finish"
 
 
-@pytest.mark.row("SD-08", "SL-21")
+@pytest.mark.row("SD-08")
 def test_an_owner_stuck_in_a_callback_holds_up_neither_the_others_nor_status_nor_the_deadline() -> None:
     model = SessionModel(auto_reply=False, auto_close=False).ready()
     model.call("append_context", update={"kind": "quiet", "text": "note"}, command_id="c1")

@@ -57,7 +57,7 @@ def test_audio_opens_and_readiness_is_told_only_after_every_part_and_the_drain(l
     assert model.status()["status"] == "ready"
 
 
-@pytest.mark.row("SL-35", "SL-36")
+@pytest.mark.row("SL-35")
 def test_what_the_drain_dropped_is_one_discontinuity_of_the_capture_before_readiness() -> None:
     model = SessionModel().ready(Loss(frames=7, bytes=6_720, duration_us=140_000))
 
@@ -179,7 +179,7 @@ def process_died(model: SessionModel, role: Role) -> None:
     model.feed(inputs.ProcessDown, role=role, cause="signal 11")
 
 
-@pytest.mark.row("SL-23", "SL-25")
+@pytest.mark.row("SL-23")
 @pytest.mark.parametrize("role", OWNERS)
 @pytest.mark.parametrize("end", [adapter_failed, adapter_closed, process_died])
 def test_any_end_of_an_adapter_before_readiness_aborts_the_start(role: Role, end: Any) -> None:
