@@ -135,6 +135,7 @@ int pl_ring_commit(pl_ring *ring)
 uint32_t pl_ring_look(pl_ring *ring, uint64_t max_bytes, pl_frame *joined, int *verdict)
 {
     pl_frame next;
+    ring->seen_head = PL_POSITION(PL_ACQUIRE(ring->shared->head)); /* all that is there, not all that was known */
     *verdict = next_frame(ring, joined, NULL);
     if (*verdict)
         return 0;

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from parlora.audio.format import AudioFormat
 from parlora.audio.port import Loss
 from parlora.audio.pump import InputPump, OutputPump, Pacing, Pump, PumpEvent, PumpEventKind
-from parlora.audio.ring import Ring, RingReader, RingSpec, RingWriter, now_us
+from parlora.audio.ring import FrameHeader, Ring, RingReader, RingSpec, RingWriter, now_us
 
 PATIENCE_US = 10_000_000
 FRAME_BYTES = 960
@@ -29,29 +29,37 @@ class Rig:
     reader: RingReader
     pump: Pump
     seen: list[PumpEvent] = field(default_factory=list)
+    waited_for: int = 0
 
     def wait_for(self, kind: PumpEventKind) -> PumpEvent:
-        """The next event of `kind`; the ones before it are kept in `seen`."""
+        """The next event of `kind` after the one last waited for; all are kept in `seen`."""
         deadline = now_us() + PATIENCE_US
-        known = len(self.seen)
         while True:
             self.seen += self.pump.events()
-            for index in range(known, len(self.seen)):
+            for index in range(self.waited_for, len(self.seen)):
                 if self.seen[index].kind is kind:
+                    self.waited_for = index + 1
                     return self.seen[index]
             left = deadline - now_us()
             assert left > 0, f"no {kind} within {PATIENCE_US} us; seen: {self.seen}"
             select.select([self.pump], [], [], left / 1e6)
 
-    def read(self, count: int) -> list[tuple[int, bytes]]:
-        """`count` frames as (epoch, data)."""
+    def frames(self, count: int) -> list[tuple[FrameHeader, bytes]]:
+        """`count` frames, waited for."""
         deadline = now_us() + PATIENCE_US
-        got: list[tuple[int, bytes]] = []
+        got: list[tuple[FrameHeader, bytes]] = []
         while len(got) < count:
             frames = self.reader.receive(SINK.max_bytes, deadline, max_frames=min(64, count - len(got)))
             assert frames, f"{len(got)} of {count} frames within {PATIENCE_US} us"
-            got += [(header.epoch, data) for header, data in frames]
+            got += frames
         return got
+
+    def read(self, count: int) -> list[tuple[int, bytes]]:
+        """`count` frames as (epoch, data)."""
+        return [(header.epoch, data) for header, data in self.frames(count)]
+
+    def headers(self, count: int) -> list[FrameHeader]:
+        return [header for header, _ in self.frames(count)]
 
     def stop(self) -> PumpEvent:
         self.pump.stop()

@@ -78,28 +78,25 @@ def test_pacing_keeps_fractions_of_a_millisecond(audio_format: AudioFormat, fram
         for _ in range(frames):
             assert r.writer.write(b"\xff" * frame_bytes) is Verdict.OK
         r.pump.go()
-        deadline = now_us() + 10_000_000
-        headers = []
-        while len(headers) < frames:
-            got = r.reader.receive(96_000, deadline)
-            assert got
-            headers += [header for header, _ in got]
-        took = headers[-1].admitted_us - headers[0].admitted_us
-        exact = (frames - 1) * frame_bytes * 1_000_000 // audio_format.bytes_per_second
+        started = r.wait_for(PumpEventKind.STARTED)
+        headers = r.headers(frames)
+        for number, header in enumerate(headers):
+            due = number * frame_bytes * 1_000_000 // audio_format.bytes_per_second
+            assert header.admitted_us >= started.at_us + due
         late = r.pump.health().late_max_us
-        assert took >= exact - 1_000, "the first frame itself may have been written up to 1 ms after its time"
         if late < 20_000:  # the machine gave us the processor
-            assert took <= exact + late + 5_000
+            exact = (frames - 1) * frame_bytes * 1_000_000 // audio_format.bytes_per_second
+            assert headers[-1].admitted_us - headers[0].admitted_us <= exact + late + 20_000
 
 
-def test_a_paced_pump_sends_no_more_than_media_rate_and_slack() -> None:
+def test_a_paced_pump_never_runs_ahead_of_media_rate() -> None:
     bounds = RingSpec(max_bytes=96_000, max_age_ms=0, max_frame_bytes=4_800)
     with rig(paced=True, source=bounds, sink=bounds) as r:
         fill(r.writer, range(100))
         r.pump.go()
-        r.read(10)
-        stats = r.sink.stats()
-        assert stats.frames_in <= 10 + 5 + 1, "two seconds were waiting"
+        started = r.wait_for(PumpEventKind.STARTED)
+        for number, header in enumerate(r.headers(10)):
+            assert header.admitted_us >= started.at_us + number * FRAME_US
 
 
 @pytest.mark.row("AU-07")
