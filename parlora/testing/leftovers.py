@@ -17,7 +17,8 @@ What counts:
 * every file descriptor and every mapping of a memfd of this process. A memfd has no name: when no process, descriptor
   and mapping is left, it is gone;
 * every thread of this process, also those that Python does not know;
-* every entry of the directory in which nodes make their run directories (`run_root`).
+* every entry of the directory in which nodes make their run directories (`run_root`), but for the run directories
+  that live nodes of other programs hold.
 
 Linux only: it reads `/proc`.
 """
@@ -291,7 +292,31 @@ def _run_files() -> dict[str, str]:
     root = run_root()
     if not root.is_dir():
         return {}
-    return {str(path): str(path) for path in root.rglob("*")}
+    holders = _lock_holders()
+    ours = {pid for pid, _ in _descendants()}
+    found = {}
+    for directory in root.iterdir():
+        holder = _holder_of(directory, holders)
+        if holder is None or holder in ours:
+            found |= {str(path): str(path) for path in (directory, *directory.rglob("*"))}
+    return found
+
+
+def _holder_of(directory: Path, holders: dict[int, int]) -> int | None:
+    """The process whose node lives in a run directory: it holds the lock in it. None for a dead node's directory."""
+    with contextlib.suppress(OSError):
+        return holders.get((directory / "lock").stat().st_ino)
+    return None
+
+
+def _lock_holders() -> dict[int, int]:
+    """Inode of each locked file and the process that holds the lock. Reading it, unlike trying, disturbs nobody."""
+    holders = {}
+    for line in Path("/proc/locks").read_text().splitlines():
+        fields = line.split()
+        if "->" not in fields and fields[1] == "FLOCK":
+            holders[int(fields[5].rpartition(":")[2])] = int(fields[4])
+    return holders
 
 
 def _kill_exactly(pid: int, started_ticks: int) -> None:

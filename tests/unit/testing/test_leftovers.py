@@ -146,3 +146,36 @@ def test_the_wait_ends_as_soon_as_the_last_thing_is_gone() -> None:
         leftovers.check(before, 30_000)
         waiter.join()
     assert time.monotonic() - started < 10
+
+
+def _hold(directory: Path) -> str:
+    """A program that holds the lock of a run directory until its stdin ends."""
+    return (
+        "import fcntl, os, sys;"
+        f"d = os.open({str(directory / 'lock')!r}, os.O_RDWR | os.O_CREAT);"
+        "fcntl.flock(d, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()"
+    )
+
+
+def test_a_dead_nodes_run_directory_is_left_over_and_a_live_foreign_ones_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    root = leftovers.run_root()
+    root.mkdir()
+    before = leftovers.snapshot()
+    theirs, dead = root / "theirs", root / "dead"
+    theirs.mkdir()
+    dead.mkdir()
+    other = subprocess.Popen(
+        [sys.executable, "-c", _hold(theirs)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert other.stdin is not None
+    assert other.stdout is not None
+    assert other.stdout.readline() == b"held\n"
+    monkeypatch.setattr(leftovers, "_descendants", dict)  # as if another program had started it
+    left = {each.name for each in leftovers.find(before) if each.kind == "file"}
+    other.stdin.close()
+    other.wait(10)
+    other.stdout.close()
+    assert left == {str(dead)}
