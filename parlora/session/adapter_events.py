@@ -105,6 +105,7 @@ def _provider_control(turn: Turn, event: Event) -> None:
 
 _HANDLERS: Final[dict[Role, dict[str, Handler]]] = {
     Role.CHANNEL: {
+        EventType.DISCONNECTED: shutdown.channel_disconnected,
         EventType.PLAYBACK_OBSERVED: health.playback,
         EventType.CONTROL_COMPLETED: controls.channel_control,
         EventType.CONTROL_FAILED: controls.channel_control,

@@ -22,6 +22,7 @@ from parlora.session.turn import Turn
 REQUESTED = "requested"
 FAILED = "failed"
 CHANNEL_CLOSED = "channel_closed"
+CHANNEL_DISCONNECTED = "channel_disconnected"
 
 
 def close(turn: Turn, policy: ClosePolicy) -> None:
@@ -102,6 +103,14 @@ def adapter_closed(turn: Turn, role: Role, event: Event) -> None:
         return
     cause = "startup_failed" if turn.phase is Phase.STARTING else f"{role}_closed"
     turn.fail(cause, failure(ErrorCode.CLOSED, f"the {role} closed by itself"), role=str(role))
+
+
+def channel_disconnected(turn: Turn, event: Event) -> None:
+    """The caller hung up: nobody is left to talk to, so the session closes in order. Running jobs may finish."""
+    if turn.phase is Phase.READY:
+        _begin(turn, CHANNEL_DISCONNECTED, CHANNEL_DISCONNECTED, ClosePolicy.FINISH)
+    elif turn.phase is Phase.STARTING:
+        turn.fail("startup_failed", failure(ErrorCode.CLOSED, "the caller left before the session was ready"))
 
 
 def adapter_failed(turn: Turn, role: Role, event: Event) -> None:

@@ -257,6 +257,23 @@ def test_a_caller_who_hangs_up_ends_the_session_without_a_failure() -> None:
     assert model.told("closed").payload["cause"] == "channel_closed"
 
 
+def test_a_caller_whose_connection_ends_closes_the_session_in_order_and_running_jobs_may_finish() -> None:
+    model = started()
+    model.event(Role.CHANNEL, "disconnected", {"reason": "remote_hangup"})
+
+    assert not model.events("failed")
+    assert {str(close.arguments["policy"]) for close in model.invoked(Call.CLOSE)} == {"finish"}
+    assert model.told("closed").payload["cause"] == "channel_disconnected"
+
+
+def test_a_caller_who_leaves_before_readiness_ends_the_start() -> None:
+    model = SessionModel()
+    model.event(Role.CHANNEL, "disconnected", {"reason": "remote_hangup"})
+
+    assert model.told("failed").payload["cause"] == "startup_failed"
+    assert not model.events("ready", source="session")
+
+
 def test_a_pipeline_held_up_too_long_ends_the_session() -> None:
     model = started()
     model.feed(inputs.PipelineStalled, role=Role.OUTPUT_PIPELINE, epoch=0, blocked_us=500_000)
