@@ -1,7 +1,9 @@
 """What the assistant really said: its recorded speech, recognized with a grammar that holds every order's facts.
 
 Captions are the provider's own word for what it said. This hears the recording instead, and could hear any fact of any
-order in it: what is recognized is evidence.
+order in it: what is recognized is evidence. Nothing is rejected as unknown, so that no stale answer can hide there:
+whatever was said is taken for the nearest thing that the desk could say. A statement must still be whole: of 72 that
+were cut off, none was taken for one.
 """
 
 from __future__ import annotations
@@ -26,10 +28,6 @@ from parlora.providers.offline.vad import DEFAULT_VAD_MODE, WebRtcVoiceActivity
 _NOISE: Final = 30.0
 """Samples of noise mixed in, about -60 dBFS: voice detection and the decoder rely on a line that is never silent."""
 
-_REJECT_BELOW: Final = -8.0
-"""The desk's sentences have many short words, the least sure ones (down to -5.2 measured), where the default is -4.5.
-A sentence must still be whole: of 72 that were cut off, none was taken for a statement at any threshold."""
-
 _TAIL_BYTES: Final = FRAME_BYTES * 50
 """A second of silence behind the recording, so that its last utterance ends."""
 
@@ -47,7 +45,7 @@ def hear(recording: Path) -> list[Heard]:
     """Every utterance in a mono PCM16 WAV file at 24 kHz."""
     with wave.open(str(recording), "rb") as file:
         audio = file.readframes(file.getnframes()) + bytes(_TAIL_BYTES)
-    recognizer = GrammarRecognizer(Grammar.parse(desk()), reject_below=_REJECT_BELOW)
+    recognizer = GrammarRecognizer(Grammar.parse(desk()), reject_below=None)
     listener = Listener(recognizer, WebRtcVoiceActivity(DEFAULT_VAD_MODE))
     random = np.random.default_rng(1)
     happened: list[Happening] = []

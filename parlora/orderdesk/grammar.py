@@ -38,7 +38,7 @@ def desk() -> str:
     """The desk's own speech: every fact of every order with every number, whole or cut at any word.
 
     Numbers and facts are independent on purpose: speech recognized with this grammar is evidence of what was said, for
-    it could have been anything else that the desk knows.
+    it could have been anything else that the desk knows. Sentences may follow each other in one breath.
     """
     statements = [_cut_anywhere(_after_number(number, operation)) for number in ORDERS for operation in _ABOUT_ORDER]
     deliveries = [_cut_anywhere(_after_number(number, Operation.DELIVERY)) for number in ORDERS]
@@ -47,7 +47,8 @@ def desk() -> str:
         f"{_NUMBER_RULES}"
         f"<statement> = order <number> [{' | '.join(statements)}] | for order <number> [{' | '.join(deliveries)}]"
         f" | i can not find order <number>;\n"
-        f"<user> = <statement> | {' | '.join(others)};\n"
+        f"<sentence> = <statement> | {' | '.join(others)};\n"
+        f"<user> = <sentence>+;\n"  # with one sentence only, a second one in the same breath would go unheard
     )
 
 
