@@ -16,7 +16,7 @@ from parlora.events import Event, EventType
 from parlora.limits import ADMISSION_DEADLINE_MS, CLEAR_TIMEOUT_MS
 from parlora.session import commands, ledger, projection, records
 from parlora.session.effects import Call, ControlPipeline
-from parlora.session.failures import failure
+from parlora.session.failures import failure, told
 from parlora.session.inputs import ErrorData, PipelineReplied
 from parlora.session.roles import Role
 from parlora.session.state import Barrier, Command, Phase, Purpose, TimerKind
@@ -162,8 +162,7 @@ def channel_control(turn: Turn, event: Event) -> None:
     ledger.settle(turn, event.command_id, ledger.FAILED if failed else ledger.COMPLETED)
     error = None
     if failed:
-        told = event.payload.get("error")
-        error = told if isinstance(told, dict) else failure(ErrorCode.ADAPTER_FAILED, "the channel failed the control")
+        error = told(event.payload.get("error"), "the channel failed the control")
     _acknowledged(turn, event.command_id, Role.CHANNEL, error, {})
 
 
@@ -176,7 +175,7 @@ def _acknowledged(turn: Turn, leg_id: str | None, role: Role, error: ErrorData |
     if barrier is None:
         return
     if error is not None:
-        _tell_failed(turn, barrier, {**error, "details": {**error.get("details", {}), "role": str(role)}})
+        _tell_failed(turn, barrier, told(error, "the control failed", role=str(role)))
         return
     barrier = _put(turn, replace(barrier, dropped={**barrier.dropped, **dropped}))
     for other in list(turn.controls.barriers.values()):

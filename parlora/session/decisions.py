@@ -25,9 +25,9 @@ _ALLOWED: Final[dict[DecisionKind, set[str]]] = {
     DecisionKind.START_TASK: {"delegation_id", "anchor_task_id", "expected_anchor_revision", "input"},
     DecisionKind.SUPERSEDE_TASK: {*_TARGET, "input", "delegation_id"},
     DecisionKind.UPDATE_TASK: {*_TARGET, "input", "delegation_id"},
-    DecisionKind.CANCEL_TASK: {*_TARGET, "message"},
+    DecisionKind.CANCEL_TASK: _TARGET,
     DecisionKind.ASSOCIATE_DELEGATION: {*_TARGET, "delegation_id"},
-    DecisionKind.WAIT_FOR_CONTEXT: {*_TARGET, "delegation_id", "message", "recheck_after_ms", "recheck_key"},
+    DecisionKind.WAIT_FOR_CONTEXT: {*_TARGET, "delegation_id", "recheck_after_ms", "recheck_key"},
     DecisionKind.REQUEST_CLARIFICATION: {*_TARGET, "delegation_id", "message", "input", "clarification_key"},
 }
 _REVISING: Final = frozenset({DecisionKind.SUPERSEDE_TASK, DecisionKind.UPDATE_TASK, DecisionKind.CANCEL_TASK})

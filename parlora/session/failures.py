@@ -24,6 +24,18 @@ def never_submitted(code: str, message: str, **details: Any) -> ErrorData:
     return failure(code, message, execution=NEVER_SUBMITTED, **details)
 
 
+def told(value: object, message: str, **details: Any) -> ErrorData:
+    """An adapter's own error in the shape of ours, or, if it told none, a failure with `message`."""
+    if not isinstance(value, dict) or "message" not in value:
+        return failure(ErrorCode.ADAPTER_FAILED, message, **details)
+    given = value.get("details")
+    return {
+        "code": str(value.get("code", ErrorCode.ADAPTER_FAILED)),
+        "message": str(value["message"]),
+        "details": {**(given if isinstance(given, dict) else {}), **details},
+    }
+
+
 def execution_of(error: ErrorData | None) -> str | None:
     """What an error says about execution, if it does."""
     details = error.get("details") if error else None

@@ -56,8 +56,8 @@ class Called(Input):
 
     subscribe `{subscription_id?}` -> `{"subscription_id"}`; unsubscribe `{subscription_id}`. snapshot `{}` -> a
     ContextSnapshot as plain data; status `{}` -> spec 000 §14. update_context `{context}` replaces the application
-    context. append_context `{update: {kind, text, delegation_id?}, command_id?}` -> `{"command_id"}` once its
-    owner admitted it. control `{command: [name, value], command_id}` with ["clear_output", "next"],
+    context. append_context `{update: {kind, text, delegation_id?}, command_id?}` -> `{"command_id"}` once the
+    provider's owner admitted it. control `{command: [name, value], command_id}` with ["clear_output", "next"],
     ["suppress_output", bool] or ["mute_input", bool]. cancel `{request_id, expected_task_revision, command_id}`. close
     `{policy?}`, by default finish. expect_progress `{id, timeout_ms, until?, on_timeout?}`; resolve_progress `{id,
     outcome}`. Where no value is named the answer is a bare ok: None.

@@ -13,8 +13,8 @@ from parlora.errors import ErrorCode
 from parlora.events import Event, EventType
 from parlora.session import commands, delivery, health, jobs, ledger, policy_runs, progress, uncertainty, waits
 from parlora.session.effects import BeginTeardown, Call, Exit, Invoke, ReapChildren, StopPipelines
-from parlora.session.failures import failure, is_unknown
-from parlora.session.inputs import ChildrenGone, CommandReplied, ErrorData, ProcessDown
+from parlora.session.failures import failure, is_unknown, told
+from parlora.session.inputs import ChildrenGone, CommandReplied, ProcessDown
 from parlora.session.roles import OWNERS, Role
 from parlora.session.state import JobStatus, Lifecycle, Phase, TimerKind
 from parlora.session.turn import Turn
@@ -115,12 +115,8 @@ def channel_disconnected(turn: Turn, event: Event) -> None:
 
 def adapter_failed(turn: Turn, role: Role, event: Event) -> None:
     """An adapter gave up; its own words are in its event."""
-    told = event.payload.get("error")
-    error: ErrorData
-    if isinstance(told, dict) and "code" in told and "message" in told:
-        error = {"code": str(told["code"]), "message": str(told["message"]), "details": dict(told.get("details") or {})}
-    else:
-        error = failure(ErrorCode.ADAPTER_FAILED, f"the {role} failed", reason=event.payload.get("reason"))
+    reason = event.payload.get("reason")
+    error = told(event.payload.get("error"), f"the {role} failed" + (f": {reason}" if reason else ""))
     turn.fail("startup_failed" if turn.phase is Phase.STARTING else "adapter_failed", error, role=str(role))
 
 

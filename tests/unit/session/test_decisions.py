@@ -101,6 +101,8 @@ def invalid() -> list[tuple[str, ContextDecision]]:
         ("task_id", ContextDecision(K.SUPERSEDE_TASK, task_id="T", input={})),
         ("input", on_task(K.SUPERSEDE_TASK, task)),
         ("input", on_task(K.CANCEL_TASK, task, input={})),
+        ("message", on_task(K.CANCEL_TASK, task, message="because")),
+        ("message", on_task(K.WAIT_FOR_CONTEXT, task, message="because")),
         ("recheck_key", on_task(K.SUPERSEDE_TASK, task, input={}, recheck_key="k")),
         ("clarification_key", on_task(K.WAIT_FOR_CONTEXT, task, clarification_key="k")),
         ("delegation_id", on_task(K.ASSOCIATE_DELEGATION, task)),
