@@ -104,7 +104,8 @@ class Call:
         """The process of a role."""
 
         def look() -> int | None:
-            return next((pid for pid in procfs.children(self.supervisor) if name_of(pid) == role[:15]), None)
+            named = [pid for pid in procfs.children(self.supervisor) if name_of(pid) == role[:15]]
+            return next((pid for pid in named if procfs.is_alive(pid)), None)
 
         return wait_for(f"the process of {role}", look)
 

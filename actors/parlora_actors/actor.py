@@ -231,8 +231,9 @@ def _own_identity() -> dict[str, int]:
 
 def _name_process(role: str) -> None:
     """Let `ps` and `top` show what this process is, in the 15 characters that the kernel keeps."""
-    with open("/proc/self/comm", "w", encoding="ascii") as name:
-        name.write(role[:15])
+    name = os.open("/proc/self/comm", os.O_WRONLY | os.O_CLOEXEC)
+    os.write(name, role[:15].encode())
+    os.close(name)
 
 
 def _use_own_logging(log: NodeLog) -> None:
@@ -240,7 +241,11 @@ def _use_own_logging(log: NodeLog) -> None:
     logging.root = _plain_root
     logging.Logger.root = _plain_root
     logging.Logger.manager = _plain_manager
-    _plain_root.handlers[:] = [NodeLogHandler(log)]
+    handler = next((each for each in _plain_root.handlers if isinstance(each, NodeLogHandler)), None)
+    if handler is None:
+        _plain_root.handlers[:] = [NodeLogHandler(log)]
+    else:  # inherited from the supervisor
+        handler.log = log
 
 
 def load_actor(path: str) -> type[ParloraActor]:

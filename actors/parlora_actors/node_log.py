@@ -56,7 +56,7 @@ class NodeLogHandler(logging.Handler):
 
     def __init__(self, log: NodeLog) -> None:
         super().__init__(logging.WARNING)
-        self._log = log
+        self.log = log
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record, without its traceback, which may show values."""
@@ -64,7 +64,7 @@ class NodeLogHandler(logging.Handler):
             message = record.getMessage()
         except Exception:  # a library's wrong format arguments are its own problem
             message = str(record.msg)
-        self._log.write(record.levelname.lower(), "library_log", logger=record.name, message=message)
+        self.log.write(record.levelname.lower(), "library_log", logger=record.name, message=message)
 
 
 def _encode(record: dict[str, Any]) -> bytes:

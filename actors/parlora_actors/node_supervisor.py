@@ -19,7 +19,8 @@ from parlora_actors.child_spec import ChildSpec, Restart, StopOrder, SupervisorS
 from parlora_actors.link import Link, LinkFull
 from parlora_actors.messages.node import FROM_NODE, TO_NODE, Admit, Admitted, Ended, Refused
 from parlora_actors.run_directory import NODE_SOCKET_NAME
-from parlora_actors.supervisor import ChildExit, Inheritance, Supervisor
+from parlora_actors.supervised_process import ChildExit, Inheritance
+from parlora_actors.supervisor import Supervisor
 from parlora_actors.thespian_books import socket_directory
 from parlora_actors.timing import GATEWAY_FLUSH_US, SESSION_START_MARGIN_US, now_us
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from parlora.errors import InvalidArgument
 from parlora.wire import packed_size
 from parlora_actors.messages.supervision import RequestMirror
-from parlora_actors.supervisor import ChildExit
+from parlora_actors.supervised_process import ChildExit
 
 COORDINATOR_DOWN: Final = "coordinator_down"
 

@@ -36,9 +36,10 @@ from parlora_actors.messages.supervision import (
 from parlora_actors.obituary import Mirror, closed_without_coordinator, fit_for_note
 from parlora_actors.session_plan import CHILDREN, COORDINATOR, POLICY, SUPERVISION, Rings, given
 from parlora_actors.session_processes import CLOSE_NOTE
+from parlora_actors.supervised_process import ChildExit, Inheritance
 from parlora_actors.supervision_actions import Finish
 from parlora_actors.supervision_link import MAX_PACKET_BYTES
-from parlora_actors.supervisor import ChildExit, Inheritance, Supervisor
+from parlora_actors.supervisor import Supervisor
 from parlora_actors.timers import Timer
 from parlora_actors.timing import GUARDIAN_US, now_us
 from parlora_actors.watched_link import WatchedLink
@@ -73,8 +74,7 @@ class SessionSupervisor(Supervisor):
         )
         self._coordinator.on_drained = self._close_sent
         self.supervise(SUPERVISION)
-        for child in CHILDREN:
-            self.start_child(child)
+        self.start_children(CHILDREN)
 
     # --- children come
 

@@ -94,7 +94,7 @@ def test_at_the_deadline_everything_is_killed_wherever_it_hides(call: Start) -> 
     began = time.monotonic()
     payload = session.end()
     assert 1.0 < time.monotonic() - began < 6
-    assert payload["killed"] >= 2
+    assert payload["killed"] >= 1
     assert payload["left"] == []
     assert not any(procfs.is_alive(pid) for pid in everything)
 
