@@ -54,6 +54,30 @@ BACKEND_CLOSE_RESERVE_MS: Final = 500
 """How long before the shutdown deadline a backend stops waiting for its jobs, so that its `closed` still gets out; at
 most a quarter of a short shutdown timeout."""
 
+CLOUD_PING_MS: Final = 5_000
+"""How long a cloud connection may be silent before it is pinged: a live call is never silent for that long."""
+
+CLOUD_SILENT_MS: Final = 15_000
+"""How long a cloud connection may be silent altogether, pings unanswered, before it counts as dead."""
+
+CLOUD_STALL_MS: Final = 5_000
+"""How long one message may take to leave: a peer that takes nothing for so long is lost to a conversation."""
+
+CLOUD_FINISH_MS: Final = 500
+"""How long a connection that is no longer needed may take to send its last messages and a close frame."""
+
+CLOUD_SEND_BYTES: Final = 1024 * 1024
+"""What may wait to be sent: about 15 s of PCM at 24 kHz as base64, three times what a stall may last."""
+
+CLOUD_SEND_MESSAGES: Final = 1_024
+"""How many messages may wait to be sent: 20 s of 20 ms chunks."""
+
+CLOUD_MESSAGE_BYTES: Final = 16 * 1024 * 1024
+"""Largest message taken from a service: four minutes of PCM at 24 kHz as base64; more is no message of a call."""
+
+CLOUD_REPORT_MS: Final = 100
+"""How long before a deadline a cloud provider gives up by itself, so that what it tells still arrives in time."""
+
 _MS_AUDIO_QUEUE_MAX: Final = 10_000
 _MS_PROVIDER_QUEUE_MAX: Final = 60_000
 

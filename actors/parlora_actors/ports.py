@@ -80,13 +80,24 @@ class RingSink:
 
     def write(self, data: bytes | memoryview, timestamp_us: int | None = None, epoch: int | None = None) -> WriteResult:
         """Offer one frame of whole samples."""
+        size = self._checked_size(data)
+        return _RESULTS[self._writer.write(data, epoch, timestamp_us or 0, self._format.duration_us(size))]
+
+    def write_packet(self, data: bytes | memoryview, frame_bytes: int) -> WriteResult:
+        """Offer a packet as frames of `frame_bytes`, all or none, in one call into C."""
+        self._checked_size(data)
+        frame_us = self._format.duration_us(frame_bytes)
+        _, verdict = self._writer.write_packet(data, frame_bytes, frame_us=frame_us, whole=True)
+        return _RESULTS[verdict]
+
+    def _checked_size(self, data: bytes | memoryview) -> int:
         size = memoryview(data).nbytes
         if size == 0 or size % self._sample_bytes:
             raise InvalidArgument(
                 f"data must hold whole samples of {self._sample_bytes} bytes and at least one, got {size} bytes",
                 field="data",
             )
-        return _RESULTS[self._writer.write(data, epoch, timestamp_us or 0, self._format.duration_us(size))]
+        return size
 
     def wait_space(self, size_bytes: int, deadline_us: int) -> bool:
         """Block until `size_bytes` fit or the port is closed; False at the deadline."""

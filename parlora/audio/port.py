@@ -90,6 +90,12 @@ class AudioSink(Protocol):
         Raises `InvalidArgument` for an empty frame or half a sample.
         """
 
+    def write_packet(self, data: bytes | memoryview, frame_bytes: int) -> WriteResult:
+        """Offer a packet of any length as frames of `frame_bytes` (the last may be shorter): all of them or none.
+
+        `TOO_BIG` if `frame_bytes` is more than one frame may have. Raises as `write`.
+        """
+
     def wait_space(self, size_bytes: int, deadline_us: int) -> bool:
         """Block until `size_bytes` fit or the port is closed (both True), or `deadline_us` has passed (False)."""
 

@@ -28,6 +28,7 @@ from parlora.audio.format import AudioFormat
 from parlora.contract.adapter import Adapter, AdapterInit, ClosePolicy
 from parlora.contract.backend import Backend, BackendRequest
 from parlora.contract.channel import Channel
+from parlora.contract.provider import Provider
 from parlora.errors import Backpressure, Timeout
 from parlora.events import Event, Source
 from parlora.ids import new_id
@@ -125,7 +126,8 @@ class AdapterHarness:
     ) -> None:
         self.adapter = adapter
         self.format = audio_format or AudioFormat.pcm16()
-        self.limits = (limits or Limits()).resolve(self.format)
+        profile = adapter.audio_limits(self.format) if isinstance(adapter, Provider) else None
+        self.limits = (limits or Limits()).resolve(self.format, profile)
         source = _source_of(adapter)
         self.sink = RecordingSink(source, "session", f"{source}-1")
         channel = isinstance(adapter, Channel)

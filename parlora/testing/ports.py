@@ -32,7 +32,7 @@ class MemoryPort:
         self.lost = Loss()
         self._capacity = capacity_bytes
         self._max_frame = max_frame_bytes
-        self._changed = threading.Condition()
+        self._changed = threading.Condition()  # its lock is reentrant
         self._frames: deque[_Queued] = deque()
         self._queued_bytes = 0
         self._epoch = 0
@@ -62,6 +62,16 @@ class MemoryPort:
             self._sequence += 1
             self._changed.notify_all()
             return WriteResult.OK
+
+    def write_packet(self, data: bytes | memoryview, frame_bytes: int) -> WriteResult:
+        """Offer a packet as frames of `frame_bytes`, all or none, as `AudioSink.write_packet` says."""
+        with self._changed:
+            if frame_bytes > self._max_frame:
+                return WriteResult.TOO_BIG
+            if not self._closed and self._queued_bytes + len(data) > self._capacity:
+                return WriteResult.BACKPRESSURE
+            pieces = [data[at : at + frame_bytes] for at in range(0, len(data), frame_bytes)] or [data]
+            return [self.write(piece) for piece in pieces][-1]
 
     def read(self, max_bytes: int) -> Sequence[AudioFrame]:
         """Whole frames of at most `max_bytes` in total, oldest first, as `AudioSource.read` says."""

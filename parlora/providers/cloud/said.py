@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+Message = str | bytes
+"""A message to the service: a text one or a binary one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Started:
@@ -38,6 +41,20 @@ class Interrupted:
 
 
 @dataclass(frozen=True, slots=True)
+class Send:
+    """What must be sent in answer, in this order."""
+
+    messages: tuple[Message, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """The service will end this connection soon: another one should take over."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """The service ended the session; `confirmed` if it finalized it as asked."""
 
@@ -60,4 +77,4 @@ class Ignored:
     kind: str | None
 
 
-Said = Started | Audio | Observation | Interrupted | Ended | Refused | Ignored
+Said = Started | Audio | Observation | Interrupted | Send | Replace | Ended | Refused | Ignored

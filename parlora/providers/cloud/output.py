@@ -1,0 +1,156 @@
+"""Generated audio on its way into the session's queue: whole packets, taken or refused, and nothing lost unsaid."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from parlora.audio.format import AudioFormat
+from parlora.audio.port import AudioSink, Loss, WriteResult
+from parlora.audio.ring_types import now_us
+from parlora.providers.cloud.conversion import Conversion
+from parlora.providers.cloud.trace import ReceiveTrace
+
+FRAME_US: Final = 20_000
+"""Length of the frames a packet is cut into: what channels expect, and short enough to be cleared exactly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """A packet that did not fit; `diagnostics` are numbers only."""
+
+    loss: Loss
+    diagnostics: dict[str, Any]
+
+
+class _Mode(StrEnum):
+    FLOWING = "flowing"
+    HELD = "held"
+    DISCARDING = "discarding"
+    CLOSED = "closed"
+
+
+class Output:
+    """Writes packets to the sink. Not thread-safe: the shell's lock guards it."""
+
+    def __init__(self, sink: AudioSink, format: AudioFormat, max_frame_bytes: int, wire: AudioFormat) -> None:
+        self._sink = sink
+        self._format = format
+        self._wire_sample_bytes = wire.sample_bytes
+        self._frame_bytes = min(format.bytes_for_us(FRAME_US), max_frame_bytes)
+        self._conversion = Conversion(wire, format)
+        self._trace = ReceiveTrace()
+        self._mode = _Mode.FLOWING
+        self._held: deque[bytes] = deque()
+        self._held_bytes = 0
+        self._discarded = Loss()
+        self.half_samples = 0
+        """Packets that ended within a sample; the rest of each was dropped."""
+
+    def offer(self, packet: bytes) -> Overload | None:
+        """Take a packet in the service's format whole, or refuse it whole and say so."""
+        extra = len(packet) % self._wire_sample_bytes
+        if extra:
+            # joining it to the next packet would make noise of all that follows, should the next one be whole again
+            self.half_samples += 1
+            packet = packet[:-extra]
+        data = self._conversion.process(packet)
+        if not data:
+            return None
+        if self._mode is _Mode.CLOSED:
+            return None
+        if self._mode is _Mode.DISCARDING:
+            self._drop(data)
+            return None
+        if self._mode is _Mode.HELD:
+            return self._hold(data)
+        return self._write(data)
+
+    def hold(self) -> None:
+        """Keep what comes until `release`: what is queued is being cleared, and what comes now belongs after that."""
+        if self._mode is _Mode.FLOWING:
+            self._mode = _Mode.HELD
+        self._drop_held()  # of a response that was interrupted as well
+
+    def release(self) -> Overload | None:
+        """Write what was held, and go on."""
+        if self._mode is not _Mode.HELD:
+            return None
+        self._mode = _Mode.FLOWING
+        data = b"".join(self._held)
+        self._drop_held()
+        return self._write(data) if data else None
+
+    def discard(self) -> None:
+        """Drop and count everything until `resume`: what the session has is being cleared."""
+        if self._mode is not _Mode.CLOSED:
+            self._mode = _Mode.DISCARDING
+            self._drop_held()
+
+    def resume(self) -> None:
+        """A fresh transport: begin anew."""
+        if self._mode is _Mode.DISCARDING:
+            self._mode = _Mode.FLOWING
+            self._conversion.reset()
+
+    def close(self) -> None:
+        """Free what is held; whatever still comes is the tail of a call that is over, and no failure."""
+        self._mode = _Mode.CLOSED
+        self._drop_held()
+
+    def take_discarded(self) -> Loss:
+        """What was discarded since the last call, to be told once."""
+        discarded, self._discarded = self._discarded, Loss()
+        return discarded
+
+    def diagnostics(self, incoming_bytes: int = 0, discarded_bytes: int = 0) -> dict[str, Any]:
+        """Numbers about the queue and the last 64 receives and reads."""
+        now = now_us()
+        status = self._sink.status()
+        self._trace.saw(status.queued_bytes, now)
+        return {
+            "queued_bytes": status.queued_bytes,
+            "incoming_bytes": incoming_bytes,
+            "discarded_bytes": discarded_bytes,
+            "capacity_bytes": status.capacity_bytes,
+            "oldest_age_us": self._trace.oldest_age_us(now),
+            "trace": self._trace.entries(now),
+        }
+
+    def _write(self, data: bytes) -> Overload | None:
+        now = now_us()
+        queued = self._sink.status().queued_bytes
+        self._trace.saw(queued, now)
+        result = self._sink.write_packet(data, self._frame_bytes)
+        admitted = result is WriteResult.OK
+        self._trace.received(len(data), queued, admitted, now)
+        if admitted:
+            return None
+        if result is WriteResult.BACKPRESSURE and self._trace.drained:
+            loss = self._loss(data)
+            return Overload(loss, self.diagnostics(len(data), loss.bytes))
+        # a closed port, or nobody listens yet: the session has not begun, and the pipeline drops what came before it
+        self._drop(data)
+        return None
+
+    def _hold(self, data: bytes) -> Overload | None:
+        capacity = self._sink.status().capacity_bytes
+        if self._held_bytes + len(data) > capacity:
+            loss = self._loss(data)
+            return Overload(loss, self.diagnostics(len(data), loss.bytes))
+        self._held.append(data)
+        self._held_bytes += len(data)
+        return None
+
+    def _drop_held(self) -> None:
+        self._held.clear()
+        self._held_bytes = 0
+
+    def _drop(self, data: bytes) -> None:
+        self._discarded += self._loss(data)
+
+    def _loss(self, data: bytes) -> Loss:
+        frames = -(-len(data) // self._frame_bytes)
+        return Loss(frames, len(data), self._format.duration_us(len(data)))

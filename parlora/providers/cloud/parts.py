@@ -1,0 +1,73 @@
+"""What a call is made of: where it stands, what it needs of its service, its connections, and how it tells losses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, Protocol
+
+from parlora.audio.format import AudioFormat
+from parlora.audio.port import Loss
+from parlora.context.snapshot import ContextSnapshot
+from parlora.contract.provider import ProviderCapabilities
+from parlora.errors import AdapterFailed, ParloraError, Timeout
+from parlora.providers.cloud.codec import CloudCodec
+from parlora.providers.cloud.connection import Connection, End, EndReason, Timing
+
+
+class Phase(StrEnum):
+    """Where a call stands."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    AWAITING_CLEAR = "awaiting_clear"  # an overload was told; the session is clearing its queues
+    RECONNECTING = "reconnecting"
+    CLOSING = "closing"
+    ENDED = "ended"
+
+
+RECOVERING: Final = (Phase.AWAITING_CLEAR, Phase.RECONNECTING)
+"""While an output recovery, or a reconnection, is under way."""
+
+
+class Service(Protocol):
+    """What a call must know of its service; a `CloudProvider` is one."""
+
+    capabilities: ProviderCapabilities
+    recovers_output: bool
+    timing: Timing
+
+    def wire_formats(self, format: AudioFormat) -> tuple[AudioFormat, AudioFormat]:
+        """See `CloudProvider`."""
+
+    def next_codec(self, previous: CloudCodec, snapshot: ContextSnapshot | None) -> CloudCodec | None:
+        """See `CloudProvider`."""
+
+
+@dataclass(slots=True)
+class Link:
+    """One connection, its codec, and why it was made: None for the first, else the recovery's token or a reason."""
+
+    connection: Connection
+    codec: CloudCodec
+    token: str | None = None
+    started: bool = False
+
+
+def lost(stream: str, cause: str, loss: Loss) -> dict[str, Any]:
+    """The payload of a discontinuity."""
+    return {
+        "stream": stream,
+        "cause": cause,
+        "dropped_frames": loss.frames,
+        "dropped_bytes": loss.bytes,
+        "dropped_duration_us": loss.duration_us,
+    }
+
+
+def failure_of(end: End) -> ParloraError:
+    """The end of a connection as the error it is for the session."""
+    details = {"reason": str(end.reason), "code": end.code}
+    if end.reason is EndReason.TIMEOUT:
+        return Timeout(end.detail, details=details)
+    return AdapterFailed(end.detail, details=details)
