@@ -20,7 +20,7 @@ from parlora.context.trigger import ContextTrigger, TriggerKind
 from parlora.contract.adapter import AdapterInit, ClosePolicy
 from parlora.contract.backend import BackendCapabilities, BackendRequest
 from parlora.contract.provider import ContextKind, ProviderCapabilities
-from parlora.errors import Unsupported
+from parlora.errors import AdapterFailed, Unsupported
 from parlora.providers.trivial import TrivialProvider
 from parlora.wire import to_data
 
@@ -302,3 +302,35 @@ def deaf_policy(snapshot: Any, trigger: ContextTrigger, options: Mapping[str, An
     ignore_signals()
     hang_in_c()
     return []
+
+
+class Indiscreet(TrivialProvider):
+    """Passes on whatever it knows, its key included, in every way there is."""
+
+    def __init__(self, api_key_env: str, fail: bool) -> None:
+        super().__init__()
+        self._key = os.environ[api_key_env]
+        self._fail = fail
+
+    def start(self, init: AdapterInit) -> None:
+        init.event_sink.emit("extension", {"text": f"logging in with {self._key}"})
+        if self._fail:
+            raise AdapterFailed(f"the service refuses {self._key}", details={"request": {"authorization": self._key}})
+        super().start(init)
+
+    def control(self, command: Any, command_id: str) -> None:
+        raise AdapterFailed(f"not with {self._key}")
+
+
+class ExitsQuietly(TrivialBackend):
+    """Its process ends without a word, as if all were well."""
+
+    def submit(self, request: BackendRequest, command_id: str) -> None:
+        os._exit(0)
+
+
+class Segfaults(TrivialBackend):
+    """Its process ends by a fault in native code."""
+
+    def submit(self, request: BackendRequest, command_id: str) -> None:
+        ctypes.string_at(0)

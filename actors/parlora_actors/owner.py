@@ -27,6 +27,7 @@ from parlora_actors.messages.owner import FROM_OWNER, TO_OWNER, Invoke, Observed
 from parlora_actors.owner_calls import cleared_epoch, invocation
 from parlora_actors.owner_events import Identity, Outbox, OwnerEvents
 from parlora_actors.owner_failure import error_data, located, refusal
+from parlora_actors.owner_secrets import Secrets
 from parlora_actors.owner_worker import Job, JobState, Worker
 from parlora_actors.ports import RingSink, RingSource
 from parlora_actors.timing import now_us
@@ -76,6 +77,7 @@ class Owner:
         self._loop = loop
         self._outbox = Outbox()
         self._rings = _attach(self._init)
+        self._secrets = Secrets({})
         self._worker: Worker | None = None
         self._events: OwnerEvents | None = None
         self._start_failed = False
@@ -102,7 +104,7 @@ class Owner:
             return
         init = self._init
         identity = Identity(str(init.role), init.session_id, message.adapter_id, message.generation)
-        self._events = events = OwnerEvents(self._outbox, identity)
+        self._events = events = OwnerEvents(self._outbox, identity, lambda data: self._secrets.hide(data))
         ports = Ports(init, self._rings)
 
         def start(adapter: Any) -> Any:
@@ -110,11 +112,22 @@ class Owner:
 
         self._worker = Worker(
             f"parlora-{init.role}",
-            lambda: init.component.build(str(init.role)),
+            self._build,
             lambda error: self._outbox.put_call(lambda: self._adapter_failed(error)),
+            self._describe,
         )
         self._worker.submit(Job(f"{init.role}.start", start, self._hand_over(self._started)))
         self._worker.start()
+
+    def _build(self) -> Any:
+        """On the worker thread: a file of secrets may be slow to read."""
+        component = self._init.component
+        self._secrets = Secrets(component.options)
+        return component.build(str(self._init.role))
+
+    def _describe(self, error: BaseException, what: str) -> ErrorData:
+        hidden: ErrorData = self._secrets.hide(error_data(error, what))
+        return hidden
 
     def _invoke(self, message: Invoke) -> None:
         repeated_close = message.call is Call.CLOSE and self._is_closing
@@ -204,7 +217,7 @@ class Owner:
     def _adapter_failed(self, error: BaseException) -> None:
         """A thread or task of the adapter's ended with an exception: the adapter cannot be relied on any more."""
         assert self._events is not None
-        data = error_data(error, f"a thread of the {self._init.role} adapter")
+        data = self._describe(error, f"a thread of the {self._init.role} adapter")
         self._send(Observed(self._events.make(EventType.FAILED, {"error": data})))
 
     # --- the way out

@@ -87,9 +87,11 @@ class Outbox:
 class OwnerEvents:
     """The `EventSink` of one adapter generation."""
 
-    def __init__(self, outbox: Outbox, identity: Identity) -> None:
+    def __init__(self, outbox: Outbox, identity: Identity, hide: Callable[[Any], Any] = lambda data: data) -> None:
+        """`hide` takes secrets out of plain data."""
         self._outbox = outbox
         self._identity = identity
+        self._hide = hide
         self._ended = False
 
     def emit(
@@ -107,7 +109,7 @@ class OwnerEvents:
         """
         if self._ended:
             raise Closed("the adapter's owner has ended")
-        plain = plain_payload(payload or {})
+        plain = self._hide(plain_payload(payload or {}))
         self._outbox.put_event(self.make(str(type), plain, command_id, request_id))
 
     def make(
