@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from parlora.audio.ring_types import now_us
 from parlora.context.snapshot import ContextSnapshot
@@ -23,7 +23,7 @@ from parlora.providers.cloud.codec import CloudCodec
 from parlora.providers.cloud.connection import Connection, End, Endpoint
 from parlora.providers.cloud.input import InputThread
 from parlora.providers.cloud.output import Output, Overload
-from parlora.providers.cloud.parts import RECOVERING, Link, Phase, Service, failure_of, lost
+from parlora.providers.cloud.parts import RECOVERING, SETTLED, Link, Phase, Service, failure_of
 from parlora.providers.cloud.said import (
     Audio,
     Ended,
@@ -37,16 +37,7 @@ from parlora.providers.cloud.said import (
     Send,
     Started,
 )
-from parlora.wire import to_data
-
-_SETTLED: Final = frozenset(
-    {
-        EventType.CONTEXT_ACKNOWLEDGED,
-        EventType.CONTEXT_REJECTED,
-        EventType.CONTROL_COMPLETED,
-        EventType.CONTROL_FAILED,
-    }
-)
+from parlora.providers.cloud.telling import Telling
 
 
 class CloudCall:
@@ -60,7 +51,8 @@ class CloudCall:
             raise Unsupported("this provider does not speak the session's format", details={"field": "audio_format"})
         assert limits.max_frame_bytes is not None
         assert limits.audio_queue_bytes is not None
-        self._service, self._format, self._events = service, format, init.event_sink
+        self._service, self._format = service, format
+        self._tell = Telling(init.event_sink, self._gone)
         self._endpoint = endpoint
         self._shutdown_ms = limits.shutdown_timeout_ms
         self._commands = CommandLog(limits.max_records)
@@ -168,22 +160,14 @@ class CloudCall:
     def _submit(
         self, link: Link, operation: str, command: object, command_id: str, messages: Sequence[Message]
     ) -> None:
-        sent = None
-        if operation == "append_context" and not self._service.capabilities.context_acknowledgment:
-            sent = self._submitted(command_id)
+        unconfirmed = operation == "append_context" and not self._service.capabilities.context_acknowledgment
+        sent = self._tell.submitted(command_id) if unconfirmed else None
         for message in messages[:-1]:
             link.connection.send(message)
         for message in messages[-1:]:
             link.connection.send(message, sent)
         if isinstance(command, MuteInput) and not messages:
-            payload = {"control": "mute_input", "on": command.on, "scope": "local", "error": None}
-            self._emit(EventType.CONTROL_COMPLETED, payload, command_id)
-
-    def _submitted(self, command_id: str) -> Callable[[], None]:
-        def tell() -> None:
-            self._emit(EventType.CONTEXT_SUBMITTED, {"evidence": "socket_write"}, command_id)
-
-        return tell
+            self._tell.muted(command.on, command_id)
 
     def _send(self, link: Link, messages: Sequence[Message]) -> bool:
         """Send what belongs together; False if the connection takes no more, which its end will tell."""
@@ -277,7 +261,7 @@ class CloudCall:
         codec = self._service.next_codec(link.codec, None)
         if codec is None:
             return False
-        self._emit(EventType.PROVIDER_CONNECTION, {"status": "reconnecting", "reason": reason})
+        self._tell.emit(EventType.PROVIDER_CONNECTION, {"status": "reconnecting", "reason": reason})
         self._take_over(codec, None)
         return True
 
@@ -289,9 +273,9 @@ class CloudCall:
         if isinstance(said, Audio):
             self._overloaded(self._output.offer(said.data))
         elif isinstance(said, Observation):
-            if said.type in _SETTLED and said.command_id is not None:
+            if said.type in SETTLED and said.command_id is not None:
                 self._commands.settle(said.command_id)
-            self._emit(said.type, said.payload, said.command_id)
+            self._tell.emit(said.type, said.payload, said.command_id)
         elif isinstance(said, Started):
             self._started(link, said.details)
         elif isinstance(said, Interrupted):
@@ -312,44 +296,38 @@ class CloudCall:
         if self._phase is Phase.STARTING:
             self._phase = Phase.RUNNING
             self._deadline_us = None
-            ready = {
-                "capabilities": to_data(self._service.capabilities),
-                "audio_format": self._format.to_data(),
-                "configuration": dict(details),
-            }
-            self._emit(EventType.READY, ready)
+            self._tell.ready(self._service.capabilities, self._format, details)
             self._changed.notify_all()
         elif self._phase is Phase.RECONNECTING:
             self._phase = Phase.RUNNING
             self._deadline_us = None
             if self._input.muted:
                 self._send(link, link.codec.mute(True, new_id()))
-            self._tell_losses("provider_recovery", "provider_recovery")
+            self._tell_losses("provider_recovery")
             self._output.resume()
             if link.token is not None:
                 self._token = None
-                self._emit(EventType.OUTPUT_RECOVERED, {"token": link.token})
+                self._tell.emit(EventType.OUTPUT_RECOVERED, {"token": link.token})
             else:
-                self._emit(EventType.PROVIDER_CONNECTION, {"status": "resumed"})
+                self._tell.emit(EventType.PROVIDER_CONNECTION, {"status": "resumed"})
 
     def _interrupted(self) -> None:
         if self._phase is not Phase.RUNNING:
             return
         self._output.hold()
         self._token = new_id()  # of several interruptions only the newest resumes
-        self._emit(EventType.OUTPUT_INTERRUPTED, {"token": self._token})
+        self._tell.emit(EventType.OUTPUT_INTERRUPTED, {"token": self._token})
 
     def _overloaded(self, overload: Overload | None) -> None:
         if overload is None or self._phase is not Phase.RUNNING:
             return
-        payload = {**lost("generated", "provider_overload", overload.loss), "diagnostics": overload.diagnostics}
-        self._emit(EventType.AUDIO_DISCONTINUITY, payload)
+        self._tell.overload(overload, self._output)
         if self._service.recovers_output:
             self._output.discard()
             self._phase = Phase.AWAITING_CLEAR
             self._token = new_id()
             self._deadline_us = now_us() + RECOVERY_RECONNECT_TIMEOUT_MS * 1_000
-            self._emit(EventType.OUTPUT_RECOVERY_REQUESTED, {"token": self._token})
+            self._tell.emit(EventType.OUTPUT_RECOVERY_REQUESTED, {"token": self._token})
 
     def _service_ended(self, link: Link, said: Ended) -> None:
         self._confirmed, self._ended_reason = said.confirmed, said.reason
@@ -367,7 +345,7 @@ class CloudCall:
             self._failure = error
             self._changed.notify_all()
         elif self._phase is Phase.CLOSING:
-            self._emit(EventType.EXTENSION, {"provider.error": error.to_data()})
+            self._tell.emit(EventType.EXTENSION, {"provider.error": error.to_data()})
         else:
             self._fail(error)
 
@@ -384,15 +362,11 @@ class CloudCall:
                 return
             for said in link.codec.due(now):
                 self._dispatch(link, said)
-            self._tell_losses("provider_backpressure", "startup_buffer_discard")
+            self._tell_losses("provider_backpressure")
 
-    def _tell_losses(self, input_cause: str, output_cause: str) -> None:
-        dropped = self._input.take_dropped()
-        if dropped:
-            self._emit(EventType.AUDIO_DISCONTINUITY, lost("input", input_cause, dropped))
-        discarded = self._output.take_discarded()
-        if discarded:
-            self._emit(EventType.AUDIO_DISCONTINUITY, lost("generated", output_cause, discarded))
+    def _tell_losses(self, input_cause: str) -> None:
+        self._tell.losses("input", [(input_cause, self._input.take_dropped())])
+        self._tell.losses("generated", self._output.take_discarded())
 
     def _fail(self, error: ParloraError) -> None:
         if self._phase in (Phase.ENDED, Phase.CLOSING):
@@ -402,7 +376,7 @@ class CloudCall:
         self._output.close()
         if link is not None:
             link.connection.finish()
-        self._emit(EventType.FAILED, {"error": error.to_data(), "diagnostics": self._output.diagnostics()})
+        self._tell.emit(EventType.FAILED, {"error": error.to_data(), "diagnostics": self._output.diagnostics()})
 
     def _tell_closed(self, confirmed: bool, reason: str) -> None:
         self._phase = Phase.ENDED
@@ -416,13 +390,10 @@ class CloudCall:
         }
         if link is not None:
             payload["half_samples"] = self._output.half_samples
-        self._emit(EventType.CLOSED, payload, self._close_id)
+        self._tell.emit(EventType.CLOSED, payload, self._close_id)
 
-    def _emit(self, type: str, payload: Mapping[str, Any], command_id: str | None = None) -> None:
-        try:
-            self._events.emit(type, payload, command_id=command_id)
-        except ParloraError:
-            # the owner has ended, or ends because of this: there is nobody to tell, and the threads must still end
-            self._phase = Phase.ENDED
-            if self._link is not None:
-                self._link.connection.finish()
+    def _gone(self) -> None:
+        """The owner has ended, or ends now: there is nobody to tell, and the threads must still end."""
+        self._phase = Phase.ENDED
+        if self._link is not None:
+            self._link.connection.finish()

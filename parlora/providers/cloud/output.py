@@ -45,7 +45,7 @@ class Output:
         self._mode = _Mode.FLOWING
         self._held: deque[bytes] = deque()
         self._held_bytes = 0
-        self._discarded = Loss()
+        self._discarded: dict[str, Loss] = {}
         self.half_samples = 0
         """Packets that ended within a sample; the rest of each was dropped."""
 
@@ -62,7 +62,7 @@ class Output:
         if self._mode is _Mode.CLOSED:
             return None
         if self._mode is _Mode.DISCARDING:
-            self._drop(data)
+            self.count("provider_recovery", self._loss(data))
             return None
         if self._mode is _Mode.HELD:
             return self._hold(data)
@@ -100,10 +100,14 @@ class Output:
         self._mode = _Mode.CLOSED
         self._drop_held()
 
-    def take_discarded(self) -> Loss:
-        """What was discarded since the last call, to be told once."""
-        discarded, self._discarded = self._discarded, Loss()
-        return discarded
+    def count(self, cause: str, loss: Loss) -> None:
+        """Add to what was discarded for this cause."""
+        self._discarded[cause] = self._discarded.get(cause, Loss()) + loss
+
+    def take_discarded(self) -> list[tuple[str, Loss]]:
+        """What was discarded since the last call, by cause, to be told once."""
+        discarded, self._discarded = self._discarded, {}
+        return list(discarded.items())
 
     def diagnostics(self, incoming_bytes: int = 0, discarded_bytes: int = 0) -> dict[str, Any]:
         """Numbers about the queue and the last 64 receives and reads."""
@@ -132,7 +136,7 @@ class Output:
             loss = self._loss(data)
             return Overload(loss, self.diagnostics(len(data), loss.bytes))
         # a closed port, or nobody listens yet: the session has not begun, and the pipeline drops what came before it
-        self._drop(data)
+        self.count("startup_buffer_discard", self._loss(data))
         return None
 
     def _hold(self, data: bytes) -> Overload | None:
@@ -147,9 +151,6 @@ class Output:
     def _drop_held(self) -> None:
         self._held.clear()
         self._held_bytes = 0
-
-    def _drop(self, data: bytes) -> None:
-        self._discarded += self._loss(data)
 
     def _loss(self, data: bytes) -> Loss:
         frames = -(-len(data) // self._frame_bytes)

@@ -1,16 +1,16 @@
-"""What a call is made of: where it stands, what it needs of its service, its connections, and how it tells losses."""
+"""What a call is made of: where it stands, what it needs of its service, and its connections."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from parlora.audio.format import AudioFormat
-from parlora.audio.port import Loss
 from parlora.context.snapshot import ContextSnapshot
 from parlora.contract.provider import ProviderCapabilities
 from parlora.errors import AdapterFailed, ParloraError, Timeout
+from parlora.events import EventType
 from parlora.providers.cloud.codec import CloudCodec
 from parlora.providers.cloud.connection import Connection, End, EndReason, Timing
 
@@ -28,6 +28,17 @@ class Phase(StrEnum):
 
 RECOVERING: Final = (Phase.AWAITING_CLEAR, Phase.RECONNECTING)
 """While an output recovery, or a reconnection, is under way."""
+
+
+SETTLED: Final = frozenset(
+    {
+        EventType.CONTEXT_ACKNOWLEDGED,
+        EventType.CONTEXT_REJECTED,
+        EventType.CONTROL_COMPLETED,
+        EventType.CONTROL_FAILED,
+    }
+)
+"""Events that are the last word on a command."""
 
 
 class Service(Protocol):
@@ -52,17 +63,6 @@ class Link:
     codec: CloudCodec
     token: str | None = None
     started: bool = False
-
-
-def lost(stream: str, cause: str, loss: Loss) -> dict[str, Any]:
-    """The payload of a discontinuity."""
-    return {
-        "stream": stream,
-        "cause": cause,
-        "dropped_frames": loss.frames,
-        "dropped_bytes": loss.bytes,
-        "dropped_duration_us": loss.duration_us,
-    }
 
 
 def failure_of(end: End) -> ParloraError:
