@@ -294,7 +294,7 @@ def _run_files() -> dict[str, str]:
         return {}
     holders = _lock_holders()
     ours = {pid for pid, _ in _descendants()}
-    found = {}
+    found: dict[str, str] = {}
     for directory in root.iterdir():
         holder = _holder_of(directory, holders)
         if holder is None or holder in ours:
