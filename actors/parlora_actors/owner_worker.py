@@ -6,7 +6,6 @@ at the deadline. So nothing here waits for the adapter.
 
 from __future__ import annotations
 
-import inspect
 import threading
 from collections.abc import Callable
 from enum import Enum, auto
@@ -145,7 +144,7 @@ class Worker:
     def _call(self, job: Job) -> ErrorData | None:
         try:
             result = job.invoke(self.adapter)
-            if inspect.isawaitable(result):
+            if hasattr(result, "__await__"):
                 raise TypeError("a plain callback returned an awaitable; write all callbacks with async def")
         except BaseException as error:
             return self._describe(error, job.name)
@@ -169,7 +168,7 @@ class Worker:
     async def _call_async(self, job: Job) -> ErrorData | None:
         try:
             result = job.invoke(self.adapter)
-            if inspect.isawaitable(result):
+            if hasattr(result, "__await__"):
                 await result
         except BaseException as error:
             return self._describe(error, job.name)

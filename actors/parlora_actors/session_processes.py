@@ -30,7 +30,6 @@ class CoordinatorProcess(ShellActor):
         """Close in order when the supervisor notes so."""
         if kind == CLOSE_NOTE:
             self.shell.close()
-            self._look_for_end()
         else:
             super().on_message(kind, body, sender)
 

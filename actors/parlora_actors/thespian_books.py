@@ -164,6 +164,12 @@ def forget_actor(parent: Actor, child: ForkedActor) -> None:
     child.process.close()
 
 
+def mailbox_descriptor(actor: Actor) -> int:
+    """The socket that becomes readable when another actor sends mail."""
+    number: int = actor._myRef.transport.socket.fileno()
+    return number
+
+
 def socket_directory(actor: Actor) -> str:
     """The node's directory."""
     path: str = actor.myAddress.addressDetails.path
