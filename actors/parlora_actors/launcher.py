@@ -25,7 +25,7 @@ from parlora_actors import guardian, procfs, user_code
 from parlora_actors.crash_report import describe_crash
 from parlora_actors.link import Link
 from parlora_actors.messages.launch import FROM_LAUNCHER, TO_LAUNCHER, Launch, NodeFailed, NodeGone, NodeReady, StopNode
-from parlora_actors.node_log import NodeLog
+from parlora_actors.node_log import NodeLog, rotate
 from parlora_actors.node_system import NodeDown, NodeSystem, note_signals
 from parlora_actors.platform_check import check_platform, raise_descriptor_limit
 from parlora_actors.run_directory import LOG_NAME, THESPIAN_LOG_NAME, RunDirectory
@@ -34,6 +34,7 @@ from parlora_actors.timing import (
     FINAL_KILL_US,
     LAST_WORD_US,
     LAUNCHER_MARGIN_US,
+    LOG_CHECK_US,
     NODE_START_US,
     ROOT_STOP_US,
     now_us,
@@ -61,6 +62,7 @@ class Launcher:
         self._directory: RunDirectory | None = None
         self._system: NodeSystem | None = None
         self._log = NodeLog(None)
+        self._log_path = ""
         self._stop_deadline_us: int | None = None
         self._signalled = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._is_terminated = False
@@ -102,7 +104,8 @@ class Launcher:
         deadline_us = now_us() + NODE_START_US
         _take_surroundings(launch)
         self._directory = RunDirectory.create()
-        self._log = NodeLog(_open_log(launch.log_path or self._directory.file(LOG_NAME)), role="launcher")
+        self._log_path = launch.log_path or self._directory.file(LOG_NAME)
+        self._log = NodeLog(_open_log(self._log_path), role="launcher")
         thespian_log = self._directory.file(THESPIAN_LOG_NAME)
         os.close(_open_log(thespian_log))  # Thespian itself would make it readable for others
         os.environ["THESPLOG_FILE"] = thespian_log
@@ -134,9 +137,19 @@ class Launcher:
     def _serve(self) -> None:
         """Until the host asked to stop and the root has stopped, or its time is over."""
         assert self._system is not None
-        while self._stop_deadline_us is None or not self._system.is_root_down:
+        while self._stop_deadline_us is None:
+            if not self._wait(now_us() + LOG_CHECK_US):
+                self._rotate_log()
+        while not self._system.is_root_down:
             if not self._wait(self._stop_deadline_us):
                 return
+
+    def _rotate_log(self) -> None:
+        assert self._log.fd is not None
+        try:
+            rotate(self._log_path, self._log.fd)
+        except OSError as error:
+            self._log.write("error", "log_not_rotated", error=describe_crash(error))
 
     def _wait(self, deadline_us: int | None) -> bool:
         """Handle what happens next; False if the deadline passed first."""

@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import time
 from typing import Any, Final
 
 MAX_LINE_BYTES: Final = 4_096
 """Longest line: appends up to this size are not interleaved, also not on a pipe (PIPE_BUF)."""
+
+MAX_LOG_BYTES: Final = 16 * 1024 * 1024
+"""A log of this size is moved aside; the one moved aside before it is lost."""
 
 _MAX_VALUE_CHARACTERS: Final = 1_000
 
@@ -49,6 +53,22 @@ class NodeLog:
             os.write(self.fd, line)
         except OSError:  # a full disk or a reader that does not read must not stop a session
             self.dropped += 1
+
+
+def rotate(path: str, fd: int, max_bytes: int = MAX_LOG_BYTES) -> bool:
+    """Move the log's content to `path.1` once it has `max_bytes`; returns whether it did.
+
+    The file itself stays, for other processes append to it by an inherited descriptor. What they append between the
+    last look at its size and the cut is lost, which is some microseconds' worth.
+    """
+    size = os.fstat(fd).st_size
+    if size < max_bytes:
+        return False
+    with open(path, "rb") as source, open(f"{path}.1", "wb") as target:
+        os.fchmod(target.fileno(), 0o600)
+        shutil.copyfileobj(source, target)
+    os.ftruncate(fd, 0)
+    return True
 
 
 class NodeLogHandler(logging.Handler):

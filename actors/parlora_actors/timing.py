@@ -46,6 +46,10 @@ NODE_START_US: Final = 20_000_000
 LAUNCHER_MARGIN_US: Final = 150_000
 """How much earlier than itself a launcher wants the root gone: Thespian's shutdown (40 ms) and the kill follow."""
 
+LOG_CHECK_US: Final = 10_000_000
+"""How often a launcher looks at the size of the log. A node that logs a line per millisecond grows it by 1 MB a second
+at most, so the log stays below twice its bound."""
+
 LAST_WORD_US: Final = 200_000
 """How long a launcher tries to tell its host that the node is gone."""
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -146,6 +147,7 @@ def test_a_stopped_process_is_killed() -> None:
     bury(root)
 
 
+@pytest.mark.row("SD-15")
 def test_nobody_outside_the_ancestry_is_signalled() -> None:
     """A process of the same session and group as the victim, but not below the root, lives on."""
     victim = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
@@ -166,6 +168,20 @@ def test_a_stranger_given_as_descendant_is_not_opened() -> None:
     child = fork(stubborn)
 
     assert guardian._open_descendant(child, stat) is None
+
+    guardian.kill_tree(child, now_us() + SECOND_US)
+    bury(child)
+
+
+@pytest.mark.row("SD-15")
+def test_a_process_that_got_the_pid_of_a_dead_one_is_not_opened() -> None:
+    """What the walk saw had another start time than what the pidfd names."""
+    child = fork(stubborn)
+    seen = procfs.read_stat(child)
+    assert seen is not None
+    before = replace(seen, start_ticks=seen.start_ticks - 1)
+
+    assert guardian._open_descendant(os.getpid(), before) is None
 
     guardian.kill_tree(child, now_us() + SECOND_US)
     bury(child)

@@ -4,13 +4,14 @@ import json
 import logging
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parlora_actors.node_log import MAX_LINE_BYTES, NodeLog, NodeLogHandler
+from parlora_actors.node_log import MAX_LINE_BYTES, NodeLog, NodeLogHandler, rotate
 
 
 @pytest.fixture
@@ -83,3 +84,22 @@ def test_warnings_of_libraries_arrive_without_their_traceback(pipe: tuple[int, i
     record = line(pipe[0])
     assert (record["level"], record["logger"], record["message"]) == ("error", "tests.node_log", "failed on purpose")
     assert "secret" not in json.dumps(record)
+
+
+def test_a_full_log_is_moved_aside_while_others_go_on_appending(tmp_path: Path) -> None:
+    path = tmp_path / "node.log"
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    other = os.open(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        os.write(other, b"old\n")
+        assert not rotate(str(path), fd, 5)
+        os.write(other, b"old\n")
+        assert rotate(str(path), fd, 5)
+        os.write(other, b"new\n")
+    finally:
+        os.close(fd)
+        os.close(other)
+    assert path.read_bytes() == b"new\n"
+    aside = tmp_path / "node.log.1"
+    assert aside.read_bytes() == b"old\nold\n"
+    assert aside.stat().st_mode & 0o777 == 0o600
