@@ -114,7 +114,9 @@ def _run_child(
 
 
 _EXIT: Final = frozenset({signal.SIGTERM, signal.SIGINT})
-_CATCHABLE: Final = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+_IGNORED_BY_PYTHON: Final = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
+"""They come as exceptions; with their default action, writing to a peer that has gone would end the process."""
+_CATCHABLE: Final = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP} - _IGNORED_BY_PYTHON)
 
 
 @dataclass(frozen=True, slots=True)

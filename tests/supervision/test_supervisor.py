@@ -133,6 +133,14 @@ def test_a_segfault_ends_the_process_and_is_seen(tmp_path: Path) -> None:
         node.stop()
 
 
+def test_writing_to_a_pipe_that_nobody_reads_is_an_error_and_no_death(tmp_path: Path) -> None:
+    with supervised(spec(child("a", "WriteToNobody", restart=Restart.TEMPORARY)), tmp_path) as node:
+        node.ready()
+        node.wait_log("nobody_reads")
+        assert node.log("child_down") == []
+        node.stop()
+
+
 def test_children_that_ignore_stop_or_block_in_c_are_killed_at_their_deadline(tmp_path: Path) -> None:
     children = (child("a", "IgnoreStop", shutdown=100), child("b", "BlockInC", shutdown=100), child("c"))
     with supervised(spec(*children), tmp_path) as node:

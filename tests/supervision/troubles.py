@@ -142,3 +142,19 @@ class Surroundings(Quiet):
             soft_limit=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
             has_attribute=hasattr(module, init.get("attribute", "")),
         )
+
+
+class WriteToNobody(Quiet):
+    """Writes to a pipe and a socket that nobody reads any more, as any adapter may."""
+
+    def on_init(self, init: dict[str, Any]) -> None:
+        super().on_init(init)
+        self.after(1_000, self._write)
+
+    def _write(self) -> None:
+        reader, writer = os.pipe()
+        os.close(reader)
+        try:
+            os.write(writer, b"unheard")
+        except BrokenPipeError:
+            self.log.write("info", "nobody_reads")
