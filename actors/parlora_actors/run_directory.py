@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import secrets
 import shutil
 import time
@@ -30,6 +31,9 @@ LOG_NAME: Final = "node.log"
 THESPIAN_LOG_NAME: Final = "thespian.log"
 """Thespian's complaints about its own sockets; it keeps the file below 50 kB."""
 NODE_SOCKET_NAME: Final = "node.sock"
+
+_NAME: Final = re.compile(r"[0-9a-f]{8}")
+"""What the name of a node's directory looks like."""
 
 _LOCK_POLL_S: Final = 0.005
 
@@ -55,7 +59,7 @@ class RunDirectory:
             os.mkdir(path, 0o700)
             try:
                 check_directory(path)
-                lock = _open_lock(path)
+                lock = _open_lock(path, create=True)
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BaseException:
                 shutil.rmtree(path, ignore_errors=True)
@@ -73,13 +77,14 @@ class RunDirectory:
 
 
 def remove_dead(directory: str) -> bool:
-    """Remove one node's directory if that node is dead; True if the directory is gone. Raises `Timeout`."""
+    """Remove this one node's directory, and nothing beside it, if that node is dead; True if it is gone.
+
+    Anything that is not a node's directory by its name and its lock file is left alone: False. Raises `Timeout`.
+    """
     if not os.path.isdir(directory):
         return True
-    parent = os.path.dirname(directory)
-    with _parent_lock(parent):
-        remove_stale(parent)
-    return not os.path.isdir(directory)
+    with _parent_lock(os.path.dirname(directory)):
+        return _remove_if_dead(directory)
 
 
 def run_root() -> str:
@@ -91,20 +96,35 @@ def run_root() -> str:
 
 
 def remove_stale(parent: str) -> list[str]:
-    """Remove the directories of dead nodes; returns their paths. Hold the parent's lock."""
-    removed = []
-    for entry in os.scandir(parent):
-        if not entry.is_dir(follow_symlinks=False):
-            continue
-        with contextlib.suppress(OSError):  # taken: its node lives; or it is not ours to judge
-            lock = _open_lock(entry.path)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(entry.path, ignore_errors=True)
-                removed.append(entry.path)
-            finally:
-                os.close(lock)
-    return removed
+    """Remove the directories of dead nodes; returns their paths. Hold the parent's lock.
+
+    A directory is a node's by its name and the lock file in it. Nothing else is ever touched, wherever `parent` points.
+    """
+    entries = [entry.path for entry in os.scandir(parent) if entry.is_dir(follow_symlinks=False)]
+    return [path for path in entries if _remove_if_dead(path)]
+
+
+def _remove_if_dead(directory: str) -> bool:
+    if not _NAME.fullmatch(os.path.basename(directory)) or os.path.islink(directory):
+        return False
+    try:
+        lock = _open_lock(directory, create=False)
+    except FileNotFoundError:  # its maker died before it had a lock: then it is empty, or it is not a node's
+        try:
+            os.rmdir(directory)
+        except OSError:
+            return False
+        return True
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(directory, ignore_errors=True)
+    except OSError:  # taken: its node lives
+        return False
+    finally:
+        os.close(lock)
+    return True
 
 
 def _prepare_parent() -> str:
@@ -117,9 +137,10 @@ def _prepare_parent() -> str:
     return parent
 
 
-def _open_lock(directory: str) -> int:
+def _open_lock(directory: str, create: bool) -> int:
     path = os.path.join(directory, LOCK_NAME)
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(path, flags | os.O_CREAT if create else flags, 0o600)
 
 
 @contextlib.contextmanager

@@ -9,12 +9,13 @@ is there, `flood` a number of further events, and with `ends` the session is ove
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
+import secrets
 import shutil
 import socket
 import sys
-import tempfile
 from typing import Any
 
 from parlora.events import Event
@@ -127,7 +128,10 @@ class Session:
 class Node:
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
-        self.run_dir = tempfile.mkdtemp(prefix="parlora-fake-", dir="/tmp")
+        self.run_dir = os.path.join(os.environ["XDG_RUNTIME_DIR"], secrets.token_hex(4))  # looks like a node's, so
+        os.mkdir(self.run_dir, 0o700)  # that the host removes it when the fake was killed
+        self.lock = os.open(os.path.join(self.run_dir, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
         self.gateway: Peer | None = None
         self.sessions: dict[str, Session] = {}
         self.servers: list[asyncio.Server] = []

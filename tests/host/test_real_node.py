@@ -15,6 +15,7 @@ import pytest
 
 from parlora import ActorHost, Closed, ContextSnapshot, Event, InvalidArgument, Subscriber, Timeout, Unsupported
 from parlora_actors import procfs
+from parlora_actors.host_connection import Connection
 
 from .real import TRIVIAL, start
 
@@ -163,7 +164,7 @@ def test_a_killed_coordinator_gives_one_closed_and_takes_the_policy_worker_and_a
     events = Subscriber()
     session = start(host, event_sink=events)
     session.wait_ready()
-    coordinator = holder_of(session.id, host)
+    coordinator = holder_of(session._connection, host)
     os.kill(coordinator, signal.SIGKILL)
     assert session.wait_closed()["cause"] == "coordinator_down"
     closed = [event for event in drained(events) if event.is_a("session", "closed")]
@@ -172,11 +173,10 @@ def test_a_killed_coordinator_gives_one_closed_and_takes_the_policy_worker_and_a
     start(host).wait_ready()
 
 
-def holder_of(session_id: str, host: ActorHost) -> int:
-    """The coordinator: of the node's processes the one that holds the session's listening socket."""
-    session = next(each for each in host.sessions() if each.id == session_id)
-    assert session._connection is not None
-    path = session._connection._link._sock.getpeername()
+def holder_of(connection: Connection | None, host: ActorHost) -> int:
+    """Of the node's processes the one that holds the listening socket behind a connection of the library's."""
+    assert connection is not None
+    path = connection._link._sock.getpeername()
     inodes = [line.split()[6] for line in Path("/proc/net/unix").read_text().splitlines() if line.endswith(f" {path}")]
     targets = {f"socket:[{inode}]" for inode in inodes}
     holders = [pid for pid in processes(host) if targets & open_files(pid)]
@@ -211,9 +211,7 @@ def test_a_killed_gateway_is_replaced_and_sessions_go_on(host: ActorHost) -> Non
     session.wait_ready()
     node = host._node
     assert node is not None
-    assert node._gateway is not None
-    pid = int.from_bytes(node._gateway._link._sock.getsockopt(1, 17, 12)[:4], "little")
-    os.kill(pid, signal.SIGKILL)
+    os.kill(holder_of(node._gateway, host), signal.SIGKILL)
     deadline = time.monotonic() + 10
     while True:
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from parlora.errors import InvalidArgument, Unsupported
-from parlora_actors.run_directory import RunDirectory, remove_stale, run_root
+from parlora_actors.run_directory import RunDirectory, remove_dead, remove_stale, run_root
 
 
 @pytest.fixture
@@ -37,6 +37,51 @@ def test_a_stale_one_is_removed_and_a_living_one_is_not(root: Path) -> None:
     assert remove_stale(str(root)) == []
     living.remove()
     other.remove()
+
+
+STRANGERS = ("documents", "deadbeef00", "DEADBEEF", "cafe0001", "cafe0002")
+
+
+def strangers(parent: Path) -> list[Path]:
+    """Directories that are no node's: by their names, by the lack of a lock, or by what lies in them."""
+    for name in STRANGERS:
+        (parent / name).mkdir()
+        (parent / name / "precious").touch()
+    for name in ("documents", "deadbeef00", "DEADBEEF"):
+        (parent / name / "lock").touch()
+    (parent / "cafe0002" / "lock").mkdir()
+    return [parent / name / "precious" for name in STRANGERS]
+
+
+def test_what_is_no_nodes_directory_is_never_removed_wherever_one_looks(tmp_path: Path) -> None:
+    kept = strangers(tmp_path)
+    assert remove_stale(str(tmp_path)) == []
+    for precious in kept:
+        assert remove_dead(str(precious.parent)) is False
+    assert all(precious.exists() for precious in kept)
+
+
+def test_removing_one_dead_node_touches_nothing_beside_it(tmp_path: Path) -> None:
+    kept = strangers(tmp_path)
+    for name in ("00000001", "00000002"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "lock").touch()
+    assert remove_dead(str(tmp_path / "00000001")) is True
+    assert sorted(os.listdir(tmp_path)) == sorted([*STRANGERS, "00000002"])
+    assert all(precious.exists() for precious in kept)
+    assert not (tmp_path / "documents" / "node.log").exists()
+
+
+def test_an_empty_one_whose_maker_died_at_once_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "00000001").mkdir()
+    assert remove_stale(str(tmp_path)) == [str(tmp_path / "00000001")]
+
+
+def test_a_living_node_is_not_dead(root: Path) -> None:
+    living = RunDirectory.create()
+    assert remove_dead(living.path) is False
+    living.remove()
+    assert remove_dead(living.path) is True
 
 
 def test_a_link_in_its_place_is_not_followed(root: Path, tmp_path: Path) -> None:
