@@ -43,6 +43,16 @@ class Life(StrEnum):
     """A message of the processes themselves; its kind is inside."""
 
 
+_IDENTITY: Final = {"pid": int, "start_ticks": int}
+_FIELDS: Final[dict[str, dict[str, Any]]] = {
+    Life.BORN: _IDENTITY,
+    Life.HELLO: _IDENTITY,
+    Life.EXIT: {"reason": str, "details": dict},
+    Life.STOP: {"deadline_us": int | None},
+    Life.NOTE: {"kind": str, "body": dict},
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Packet:
     """One received message. `descriptors` are new numbers owned by the receiver."""
@@ -62,6 +72,8 @@ class SupervisionLink:
         self.is_open = True
         self.refused = 0
         """Messages that did not go out, because the other side is gone or reads too slowly."""
+        self.has_more = False
+        """Whether the last batch ended before the end of what had arrived."""
         self.malformed = 0
         """Packets that were not understood and dropped."""
 
@@ -90,24 +102,26 @@ class SupervisionLink:
     def receive(self) -> list[Packet]:
         """The messages that have arrived, oldest first, at most a batch; clears `is_open` when no more can come."""
         packets: list[Packet] = []
-        while self.is_open and len(packets) < _MAX_BATCH:
+        self.has_more = False
+        for _ in range(_MAX_BATCH):
             try:
                 data, ancillary, _, _ = self._socket.recvmsg(MAX_PACKET_BYTES, _RIGHTS_BYTES, socket.MSG_CMSG_CLOEXEC)
             except BlockingIOError:
-                break
+                return packets
             except OSError:
                 self.is_open = False
-                break
+                return packets
             descriptors = _descriptors_in(ancillary)
             if not data:
                 self.is_open = False
-                break
+                return packets
             packet = _parse(data, descriptors)
             if packet is None:
                 self.malformed += 1
                 _close_all(descriptors)
             else:
                 packets.append(packet)
+        self.has_more = True
         return packets
 
     def close(self) -> None:
@@ -138,9 +152,14 @@ def _parse(data: bytes, descriptors: tuple[int, ...]) -> Packet | None:
     if not isinstance(message, list) or len(message) != 2:
         return None
     life, body = message
-    if not isinstance(life, str) or not isinstance(body, dict):
+    if not isinstance(life, str) or not isinstance(body, dict) or not _has_its_fields(life, body):
         return None
     return Packet(life, body, descriptors)
+
+
+def _has_its_fields(life: str, body: dict[str, Any]) -> bool:
+    """Whether a message holds what its reader relies on: a child that runs adapter code may send anything."""
+    return all(isinstance(body.get(name), kind) for name, kind in _FIELDS.get(life, {}).items())
 
 
 def _close_all(descriptors: Sequence[int]) -> None:

@@ -31,6 +31,10 @@ from parlora_actors.transport.address import remove_socket
 EXIT_GAVE_UP: Final = 73
 """Exit code of a supervisor whose children failed to start or failed too often."""
 
+_LAST_BATCHES: Final = 16
+"""Most batches read from the link of a child that is gone: more than its socket holds, so a process that the child left
+behind, and that still writes to its end, delays nothing."""
+
 
 class Supervisor(ParloraActor):
     """Starts children, restarts them by rule, and leaves nothing behind.
@@ -296,11 +300,9 @@ class Supervisor(ParloraActor):
 
     def _gone(self, process: ChildProcess) -> None:
         """The child's process has ended: read its last words, bury it, correct the books, decide."""
-        while process.link.is_open:
-            packets = process.link.receive()
-            for packet in packets:
-                self._on_child_packet(process, packet)
-            if not packets:
+        for _ in range(_LAST_BATCHES):
+            self._read_link(process)
+            if not process.link.has_more:
                 break
         if self._processes.get(process.child_id) is not process:
             return

@@ -3,11 +3,20 @@
 import os
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from parlora.errors import InvalidArgument
+from parlora.wire import pack
 from parlora_actors.supervision_link import MAX_PACKET_BYTES, Packet, SupervisionLink, link_pair
+
+
+def note(value: object) -> dict[str, Any]:
+    return {"kind": "test", "body": {"value": value}}
+
 
 Ends = tuple[SupervisionLink, SupervisionLink]
 
@@ -24,8 +33,8 @@ def ends() -> Iterator[Ends]:
 def test_messages_arrive_whole_and_in_order(ends: Ends) -> None:
     upper, lower = ends
     for number in range(3):
-        assert lower.send("note", {"number": number})
-    assert upper.receive() == [Packet("note", {"number": number}) for number in range(3)]
+        assert lower.send("note", note(number))
+    assert upper.receive() == [Packet("note", note(number)) for number in range(3)]
     assert upper.receive() == []
 
 
@@ -39,7 +48,7 @@ def test_the_last_words_of_a_dead_process_can_be_read(ends: Ends) -> None:
 
 def test_a_reader_that_does_not_read_costs_messages_not_time(ends: Ends) -> None:
     upper, lower = ends
-    body = {"text": "x" * 10_000}
+    body = note("x" * 10_000)
     sent = sum(lower.send("note", body) for _ in range(100))
     assert 0 < sent < 100
     assert lower.refused == 100 - sent
@@ -49,10 +58,19 @@ def test_a_reader_that_does_not_read_costs_messages_not_time(ends: Ends) -> None
     assert len(received) == sent
 
 
+def test_a_batch_is_bounded_and_says_whether_more_has_arrived(ends: Ends) -> None:
+    upper, lower = ends
+    for number in range(100):
+        assert lower.send("note", note(number))
+    first = upper.receive()
+    assert (len(first), upper.has_more) == (64, True)
+    assert (len(upper.receive()), upper.has_more) == (36, False)
+
+
 def test_a_gone_reader_is_no_error(ends: Ends) -> None:
     upper, lower = ends
     upper.close()
-    assert not lower.send("note", {})
+    assert not lower.send("note", note(0))
     assert lower.receive() == []
     assert not lower.is_open
 
@@ -60,7 +78,7 @@ def test_a_gone_reader_is_no_error(ends: Ends) -> None:
 def test_descriptors_travel_as_copies(ends: Ends) -> None:
     upper, lower = ends
     reader, writer = os.pipe()
-    upper.send("note", {}, [writer])
+    upper.send("note", note(0), [writer])
     os.close(writer)
     (packet,) = lower.receive()
     (copy,) = packet.descriptors
@@ -74,18 +92,49 @@ def test_descriptors_travel_as_copies(ends: Ends) -> None:
 def test_too_large_a_message_is_refused_and_harms_nothing(ends: Ends) -> None:
     upper, lower = ends
     with pytest.raises(InvalidArgument):
-        lower.send("note", {"text": "x" * MAX_PACKET_BYTES})
-    assert lower.send("note", {})
-    assert upper.receive() == [Packet("note", {})]
+        lower.send("note", note("x" * MAX_PACKET_BYTES))
+    assert lower.send("note", note(0))
+    assert upper.receive() == [Packet("note", note(0))]
 
 
-@pytest.mark.parametrize("data", [b"\xc1", b"\x01", b"\x92\x01\x80", b"\x92\xa1a\x01", b"\x93\xa1a\x80\x80"])
-def test_malformed_packets_are_counted_and_dropped(data: bytes) -> None:
+def received(data: bytes) -> tuple[list[Packet], SupervisionLink]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     link = SupervisionLink(ours.detach())
     theirs.send(data)
-    assert link.receive() == []
-    assert link.malformed == 1
+    packets = link.receive()
     assert link.is_open
     theirs.close()
     link.close()
+    return packets, link
+
+
+MALFORMED = [
+    b"\xc1",
+    pack(1),
+    pack([1, {}]),
+    pack(["a", 1]),
+    pack(["a", {}, {}]),
+    pack(["note", {}]),
+    pack(["note", {"kind": "test", "body": 1}]),
+    pack(["hello", {"pid": "1"}]),
+    pack(["exit", {"reason": None, "details": {}}]),
+    pack(["stop", {"deadline_us": "soon"}]),
+]
+
+
+@pytest.mark.parametrize("data", MALFORMED)
+def test_malformed_packets_are_counted_and_dropped(data: bytes) -> None:
+    packets, link = received(data)
+    assert packets == []
+    assert link.malformed == 1
+
+
+@given(st.binary(min_size=1, max_size=100))
+def test_no_bytes_of_a_child_raise_in_its_supervisor(data: bytes) -> None:
+    packets, link = received(data)
+    assert len(packets) + link.malformed == 1
+
+
+def test_a_kind_of_a_newer_peer_arrives_to_be_ignored() -> None:
+    packets, _ = received(pack(["pong", {"anything": 1}]))
+    assert packets == [Packet("pong", {"anything": 1})]
