@@ -49,8 +49,12 @@ class Connection:
         on_message: Callable[[Any], None],
         on_end: Callable[[], None],
         deadline_us: int | None = None,
+        is_wanted: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Connect and shake hands; raises `Timeout`, `Closed` or `Unsupported` (another protocol)."""
+        """Connect and shake hands; raises `Timeout`, `Closed` or `Unsupported` (another protocol).
+
+        While nobody listens it tries again, until the deadline or until `is_wanted` says no.
+        """
         deadline_us = deadline_us or now_us() + CONNECT_TIMEOUT_MS * 1_000
         self._lock = threading.Lock()
         self._pending: dict[str, _PendingAnswer] = {}
@@ -59,7 +63,7 @@ class Connection:
         self._on_end = on_end
         self._ended = False
         self._write_watched = False
-        self._link = Link(_connect(path, deadline_us), incoming, outgoing)
+        self._link = Link(_connect(path, deadline_us, is_wanted), incoming, outgoing)
         try:
             early = self._greet(deadline_us)
         except BaseException:
@@ -191,7 +195,7 @@ class Connection:
             self._on_end()
 
 
-def _connect(path: str, deadline_us: int) -> socket.socket:
+def _connect(path: str, deadline_us: int, is_wanted: Callable[[], bool]) -> socket.socket:
     while True:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
@@ -201,7 +205,7 @@ def _connect(path: str, deadline_us: int) -> socket.socket:
         except (FileNotFoundError, ConnectionRefusedError, BlockingIOError) as error:
             # The process behind it may still be on its way to `listen`.
             sock.close()
-            if now_us() >= deadline_us:
+            if now_us() >= deadline_us or not is_wanted():
                 raise Closed(f"nobody listens at the node's socket: {type(error).__name__}") from error
             time.sleep(_RETRY_S)
         except OSError as error:

@@ -119,7 +119,14 @@ class EmbeddedNode:
         assert self.run_dir is not None, "set by the constructor"
         path = os.path.join(self.run_dir, NODE_SOCKET_NAME)
         return Connection(
-            path, FROM_GATEWAY, TO_GATEWAY, self.reactor, self._on_message, self._on_gateway_end, deadline_us
+            path,
+            FROM_GATEWAY,
+            TO_GATEWAY,
+            self.reactor,
+            self._on_message,
+            self._on_gateway_end,
+            deadline_us,
+            lambda: not self._stop_asked,
         )
 
     def _on_gateway_end(self) -> None:

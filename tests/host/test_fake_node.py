@@ -245,7 +245,7 @@ def test_a_silent_coordinator_is_a_timeout_with_unknown_outcome(start: Start, mo
     from parlora_actors import session_handle
 
     monkeypatch.setattr(session_handle, "SESSION_CALL_TIMEOUT_MS", 100)
-    session = start(mood="silent")
+    session = start({"limits": {"shutdown_timeout_ms": 50}}, mood="silent")
     with pytest.raises(Timeout) as caught:
         session.update_context({})
     assert caught.value.details["execution"] == "unknown"
