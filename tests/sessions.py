@@ -103,11 +103,12 @@ class Call:
     def pid(self, role: str) -> int:
         """The process of a role."""
 
-        def look() -> int | None:
-            named = [pid for pid in procfs.children(self.supervisor) if name_of(pid) == role[:15]]
-            return next((pid for pid in named if procfs.is_alive(pid)), None)
+        return wait_for(f"the process of {role}", lambda: self.live_pid(role))
 
-        return wait_for(f"the process of {role}", look)
+    def live_pid(self, role: str) -> int | None:
+        """The process of a role, if there is one at this moment."""
+        named = [pid for pid in procfs.children(self.supervisor) if name_of(pid) == role[:15]]
+        return next((pid for pid in named if procfs.is_alive(pid)), None)
 
     def processes(self) -> dict[str, int]:
         """Every process of the session by its role."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from parlora.audio.ring import Ring
+from parlora.errors import ErrorCode
 from parlora.events import EventType, Source
 from parlora.ids import new_id
 from parlora.session import effects, inputs
@@ -36,6 +37,7 @@ from parlora_actors.messages.supervision import (
     RoleDown,
     Teardown,
 )
+from parlora_actors.policy_worker import FIELD
 from parlora_actors.timers import Timer
 from parlora_actors.timing import now_us
 from parlora_actors.watched_link import WatchedLink
@@ -84,6 +86,7 @@ class Coordinator:
         self._begin_state, self._reduce = brain
         self._state: Any = None
         self._begun = False
+        self._policy_is_up = False
         self._ending = False
         self._inputs: deque[inputs.Input] = deque()
         self._reducing = False
@@ -134,6 +137,8 @@ class Coordinator:
         self._take(inputs.Called(*self._stamp(), caller, call_id, operation, arguments, self._counters()))
 
     def _on_role_message(self, role: Role, message: Any) -> None:
+        if isinstance(message, policy.Up):
+            self._policy_is_up = True
         self._take(input_of(role, message, *self._stamp()))
 
     def _on_role_stuck(self, role: Role) -> None:
@@ -141,15 +146,26 @@ class Coordinator:
 
     def _on_supervisor(self, message: LinkUp | RoleDown | Gone) -> None:
         if isinstance(message, LinkUp):
+            if message.role is Role.POLICY:
+                self._policy_is_up = False
             self._roles.up(message.role, message.incarnation, self._supervisor.link.descriptors.popleft())
         elif isinstance(message, RoleDown):
             if self._roles.down(message.role, message.incarnation):
-                self._take(
-                    inputs.ProcessDown(*self._stamp(), message.role, message.cause, message.asked, message.error)
-                )
+                error = message.error or self._never_up(message)
+                self._take(inputs.ProcessDown(*self._stamp(), message.role, message.cause, message.asked, error))
         else:
             self._roles.drain_all()
             self._take(inputs.ChildrenGone(*self._stamp(), message.killed, self._counters(), tuple(message.left)))
+
+    def _never_up(self, message: RoleDown) -> inputs.ErrorData | None:
+        """A policy that kills its process while it is imported would do so again."""
+        if message.role is not Role.POLICY or message.asked or self._policy_is_up:
+            return None
+        return {
+            "code": str(ErrorCode.ADAPTER_FAILED),
+            "message": f"the policy worker died while it imported its policy: {message.cause}",
+            "details": {"field": FIELD, "cause": message.cause},
+        }
 
     def _on_supervisor_end(self) -> None:
         self._loop.stop(EXIT_ABANDONED)

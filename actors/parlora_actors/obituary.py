@@ -10,6 +10,10 @@ from parlora_actors.messages.supervision import RequestMirror
 from parlora_actors.supervised_process import ChildExit
 
 COORDINATOR_DOWN: Final = "coordinator_down"
+NODE_STOPPING: Final = "node_stopping"
+"""The node's deadline came before the session's own end."""
+POLICY_DOWN: Final = "policy_down"
+"""The policy worker died more often than it may."""
 
 _ENVELOPE_BYTES: Final = 512
 """What a note needs beside its payload."""
@@ -33,9 +37,12 @@ class Mirror:
         return {request_id: {**detail, "status": "uncertain"} for request_id, detail in self._unfinished.items()}
 
 
-def closed_without_coordinator(exit: ChildExit | None, mirror: Mirror, killed: int) -> dict[str, Any]:
-    """The payload of `closed` for a coordinator that died; `exit` says how."""
-    payload = {"reason": COORDINATOR_DOWN, "cause": COORDINATOR_DOWN, "jobs": mirror.uncertain(), "killed": killed}
+def closed_without_coordinator(
+    exit: ChildExit | None, mirror: Mirror, killed: int, cause: str = COORDINATOR_DOWN
+) -> dict[str, Any]:
+    """The payload of `closed` where the coordinator did not tell it; `exit` says how it ended."""
+    reason = COORDINATOR_DOWN if cause == COORDINATOR_DOWN else "failed"
+    payload = {"reason": reason, "cause": cause, "jobs": mirror.uncertain(), "killed": killed}
     return payload if exit is None else {**payload, "how": exit.summary}
 
 

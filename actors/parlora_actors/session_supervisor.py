@@ -33,7 +33,14 @@ from parlora_actors.messages.supervision import (
     RoleDown,
     Teardown,
 )
-from parlora_actors.obituary import Mirror, closed_without_coordinator, fit_for_note
+from parlora_actors.obituary import (
+    COORDINATOR_DOWN,
+    NODE_STOPPING,
+    POLICY_DOWN,
+    Mirror,
+    closed_without_coordinator,
+    fit_for_note,
+)
 from parlora_actors.session_plan import CHILDREN, COORDINATOR, POLICY, SUPERVISION, Rings, given
 from parlora_actors.session_processes import CLOSE_NOTE
 from parlora_actors.supervised_process import ChildExit, Inheritance
@@ -62,6 +69,8 @@ class SessionSupervisor(Supervisor):
         self._closed: dict[str, Any] | None = None
         self._reaping = False
         self._told_gone = False
+        self._ending = POLICY_DOWN
+        """Why this process would end the coordinator, if it did."""
         self._killed = 0
         self._deadline: Timer | None = None
         self._ends: dict[str, tuple[socket.socket, socket.socket]] = {}
@@ -156,7 +165,8 @@ class SessionSupervisor(Supervisor):
             self._coordinator.drain()
             self._killed += len(guardian.kill_below(os.getpid(), now_us() + GUARDIAN_US).killed)
             if self._closed is None:
-                self._closed = closed_without_coordinator(exit, self._mirror, self._killed)
+                cause = self._ending if exit.asked else COORDINATOR_DOWN
+                self._closed = closed_without_coordinator(exit, self._mirror, self._killed, cause)
             return
         if not exit.asked and exit.child_id != POLICY:
             # What it started must not outlive it, wherever it hung itself (acceptance SL-40).
@@ -189,6 +199,7 @@ class SessionSupervisor(Supervisor):
 
     def on_stop(self, deadline_us: int | None) -> None:
         """The node stops: the session closes in order, and is killed shortly before the node's deadline."""
+        self._ending = NODE_STOPPING
         if COORDINATOR not in self.child_ids or not self.tell_child(COORDINATOR, CLOSE_NOTE):
             super().on_stop(deadline_us)
         elif deadline_us is not None:

@@ -105,6 +105,20 @@ def test_a_dead_policy_worker_is_replaced_and_the_session_goes_on(call: Start, t
     session.end()
 
 
+def test_a_policy_worker_that_keeps_dying_ends_the_session(call: Start) -> None:
+    session = call().ready()
+    died: set[int] = set()
+    while session.session._life.closed is None and len(died) < 50:
+        pid = session.live_pid("policy")
+        if pid is not None and pid not in died:
+            os.kill(pid, signal.SIGKILL)
+            died.add(pid)
+        time.sleep(0.002)
+    payload = session.closed()
+    assert 1 < len(died) <= 12
+    assert (payload["reason"], payload["cause"]) == ("failed", "policy_down")
+
+
 def test_a_policy_that_never_comes_back_is_killed_with_its_children_and_replaced(call: Start) -> None:
     session = call(
         provider=f"{MISBEHAVING}:Delegating",

@@ -163,6 +163,16 @@ def test_an_owner_that_dies_in_its_start_is_a_failed_start(call: Start) -> None:
     session.closed()
 
 
+def test_a_policy_that_kills_its_process_at_import_fails_the_start_at_once(call: Start) -> None:
+    began = time.monotonic()
+    session = call(context_policy="tests.fatal_policy:policy")
+    with pytest.raises(AdapterFailed, match="policy worker died") as caught:
+        session.session.wait_ready(20)
+    assert time.monotonic() - began < 8
+    assert caught.value.details["field"] == "context_policy"
+    session.closed()
+
+
 @pytest.mark.row("SL-14")
 def test_a_format_that_the_device_refuses_fails_and_does_not_fall_back(call: Start) -> None:
     session = call(channel=f"{MISBEHAVING}:RefusesFormat", audio_format="pcmu")

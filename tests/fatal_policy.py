@@ -1,0 +1,6 @@
+"""A policy module that kills whoever imports it."""
+
+import os
+import signal
+
+os.kill(os.getpid(), signal.SIGKILL)
