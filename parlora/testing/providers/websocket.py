@@ -54,6 +54,7 @@ class Peer:
 
     def __init__(self, connection: socket.socket, request: Request, rest: bytes) -> None:
         self.request = request
+        self.answers_pings = True
         self._socket = connection
         self._buffer = bytearray(rest)
         self._partial = bytearray()
@@ -74,7 +75,8 @@ class Peer:
                 continue
             final, opcode, data = frame
             if opcode == PING:
-                self.send(data, PONG)
+                if self.answers_pings:
+                    self.send(data, PONG)
             elif opcode == CLOSE:
                 code = struct.unpack("!H", data[:2])[0] if len(data) >= 2 else 1005
                 with contextlib.suppress(PeerGone):

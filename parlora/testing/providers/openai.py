@@ -1,0 +1,157 @@
+"""A local GPT-Live: time runs on the caller's audio, one second of output for each second of input, silence included.
+
+    >>> from parlora.testing.providers.openai import FakeOpenAI
+    >>> with FakeOpenAI() as fake:
+    ...     fake.url.startswith("ws://127.0.0.1:")
+    True
+
+It is strict where the service is documented to be, and says what was measured of the service where nothing is
+documented. It understands no speech: what callers and the model say is a script.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, Final
+
+from parlora.testing.providers.faults import Fault, FaultKind
+from parlora.testing.providers.openai_session import FakeLiveSession, Step
+from parlora.testing.providers.websocket import Peer, PeerGone, Request, WebSocketServer
+
+PATH: Final = "/v1/live/sessions"
+_KEPT: Final = 20_000  # messages kept of each session: a test that needs more counts them itself
+
+
+class CloseVariant(StrEnum):
+    """What follows `session.closed`: a close frame with 1000 or without a code, or nothing but the end 2 s later."""
+
+    NORMAL = "normal"
+    NO_CODE = "no_code"
+    DROP = "drop"
+
+
+@dataclass(slots=True)
+class Recording:
+    """What passed on one connection, oldest first; audio is counted, not kept. `close_code`: the client's, if any."""
+
+    received: list[dict[str, Any]] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
+    audio_bytes: int = 0
+    audio_messages: int = 0
+    loud_bytes: int = 0
+    close_code: int | None = None
+    ended: bool = False
+
+    def of(self, type: str) -> list[dict[str, Any]]:
+        """The received messages of a type."""
+        return [message for message in list(self.received) if message.get("type") == type]
+
+
+class FakeOpenAI:
+    """Serves `url` until the end of the `with` block.
+
+    script: what happens on the timeline of each session. faults: misbehaviours. api_key: the one key that is let in,
+    None for any. speaks_commentary: whether an acknowledged commentary is then spoken, as the model would. deaf_ms: how
+    long a session may be without audio before it expires.
+    """
+
+    def __init__(
+        self,
+        script: Sequence[Step] = (),
+        faults: Sequence[Fault] = (),
+        *,
+        api_key: str | None = None,
+        close: CloseVariant = CloseVariant.NORMAL,
+        speaks_commentary: bool = False,
+        deaf_ms: int = 30_000,
+        port: int = 0,
+        tls: Any = None,
+    ) -> None:
+        self.script, self.faults = tuple(script), tuple(faults)
+        self.close_variant, self.speaks_commentary, self.deaf_ms = close, speaks_commentary, deaf_ms
+        self._api_key = api_key
+        self._changed = threading.Condition()
+        self._connections = 0
+        self.refused: list[int] = []
+        """HTTP statuses of refused upgrades."""
+        self.sessions: list[Recording] = []
+        """One for each connection that was let in."""
+        self._server = WebSocketServer(self._serve, self._admit, port=port, tls=tls)
+        scheme = "ws" if tls is None else "wss"
+        self.url = f"{scheme}://127.0.0.1:{self._server.port}{PATH}"
+
+    def __enter__(self) -> FakeOpenAI:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self._server.start()
+
+    def stop(self) -> None:
+        """End every session and wait for the threads."""
+        self._server.stop()
+
+    def note(self, recording: Recording, message: dict[str, Any]) -> None:
+        """Keep a received message."""
+        with self._changed:
+            if len(recording.received) < _KEPT:
+                recording.received.append(message)
+            self._changed.notify_all()
+
+    def wait_for(self, type: str, *, session: int = 1, nth: int = 1, timeout_s: float = 10.0) -> dict[str, Any]:
+        """The `nth` message of a type received in a session, counted from 1; raises `TimeoutError`."""
+
+        def found() -> bool:
+            return len(self.sessions) >= session and len(self.sessions[session - 1].of(type)) >= nth
+
+        with self._changed:
+            if not self._changed.wait_for(found, timeout_s):
+                raise TimeoutError(f"no {type} number {nth} in session {session}")
+            return self.sessions[session - 1].of(type)[nth - 1]
+
+    def _admit(self, request: Request) -> int | None:
+        with self._changed:
+            self._connections += 1
+            number = self._connections
+        status = None
+        for fault in self.faults:
+            if fault.kind is FaultKind.REFUSED and fault.hits(number):
+                status = fault.code
+        if request.path != PATH:
+            status = 404
+        elif request.query or "origin" in request.headers:
+            status = 400  # the real one takes no query; an Origin is what a browser sends
+        elif not self._lets_in(request.headers.get("authorization", "")):
+            status = 401
+        if status is not None:
+            self.refused.append(status)
+        return status
+
+    def _lets_in(self, authorization: str) -> bool:
+        scheme, _, key = authorization.partition(" ")
+        return scheme == "Bearer" and bool(key) and self._api_key in (None, key)
+
+    def _serve(self, peer: Peer) -> None:
+        recording = Recording()
+        with self._changed:
+            self.sessions.append(recording)
+            number = self._connections
+        faults = [fault for fault in self.faults if fault.hits(number)]
+        try:
+            FakeLiveSession(self, peer, recording, faults, lambda: self._server.stopping).run()
+        except PeerGone as gone:
+            recording.close_code = gone.code
+        finally:
+            with self._changed:
+                recording.ended = True
+                self._changed.notify_all()
