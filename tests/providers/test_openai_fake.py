@@ -106,9 +106,10 @@ def test_the_fake_closes_as_it_was_seen_to(variant: CloseVariant, code: int) -> 
         with VendorClient(api_key="sk-x", base_url=base).live.connect() as connection:
             connection.session.start(session={"model": "gpt-live-1"})
             connection.session.close()
+            seen = [connection.recv(), connection.recv()]
+            assert [event.type for event in seen] == ["session.started", "session.closed"]
             with pytest.raises(ConnectionClosed) as closed:
-                while True:
-                    connection.recv()
+                connection.recv()
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == code
 

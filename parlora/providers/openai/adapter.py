@@ -110,7 +110,7 @@ class OpenAI(CloudProvider):
 
     def next_codec(self, previous: CloudCodec, snapshot: ContextSnapshot | None) -> CloudCodec | None:
         """A fresh session that knows what was said; a lost connection is not resumed, for the service cannot."""
-        if snapshot is None:
+        if snapshot is None or not isinstance(previous, LiveSession):
             return None
         history = history_of(self._history, snapshot.transcripts)
-        return LiveSession(self._options, self._format, self._instructions, history, new_id())
+        return LiveSession(self._options, self._format, self._instructions, history, new_id(), previous.seconds)

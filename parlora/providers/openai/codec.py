@@ -42,15 +42,19 @@ _APPENDED: Final[dict[str, ContextKind]] = {
 
 
 class LiveCodec:
-    """One session of the Live API. `start_event_id` is the id our `session.start` carried."""
+    """One session of the Live API. `start_event_id` is the id our `session.start` carried.
 
-    def __init__(self, start_event_id: str) -> None:
+    earlier_seconds: what the sessions used that this one takes over from, so that usage stays cumulative.
+    """
+
+    def __init__(self, start_event_id: str, earlier_seconds: float = 0.0) -> None:
         self._start_event_id = start_event_id
         self._started = False
         self._closing = False
         self._appends: dict[str, ContextKind] = {}  # event id -> kind, in the order sent; bounded by the caller
         self._mutes: dict[str, bool] = {}
-        self._usage: float | None = None
+        self._earlier_seconds = earlier_seconds
+        self._usage: float | None = earlier_seconds or None
         self._handlers: dict[str, Callable[[dict[str, Any]], list[Said]]] = {
             "session.started": self._on_started,
             "session.output_audio.delta": self._on_audio,
@@ -69,6 +73,11 @@ class LiveCodec:
     def pending(self) -> tuple[str, ...]:
         """Command ids sent and not yet acknowledged, oldest first."""
         return (*self._appends, *self._mutes)
+
+    @property
+    def seconds(self) -> float:
+        """Usage so far, that of earlier sessions included; 0 before the first word of it."""
+        return self._usage or 0.0
 
     def append(self, update: ContextUpdate, command_id: str) -> str:
         """The append message, whose outcome will carry `command_id`."""
@@ -118,7 +127,7 @@ class LiveCodec:
         seconds = _number(usage.get("seconds"))
         if seconds is not None:
             # cumulative: the latest counts, and it never goes back
-            self._usage = max(seconds, self._usage or 0.0)
+            self._usage = max(seconds + self._earlier_seconds, self._usage or 0.0)
         payload: dict[str, Any] = {"seconds": self._usage, "unit": "seconds", "final": final}
         ratio = _number(window.get("usage_ratio"))
         if ratio is not None:

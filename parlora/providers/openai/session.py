@@ -28,14 +28,20 @@ class LiveSession(CloudCodec):
         instructions: str | None,
         history: Sequence[Mapping[str, Any]],
         event_id: str,
+        earlier_seconds: float = 0.0,
     ) -> None:
         self._start = commands.start(options, format, instructions, history, event_id)
-        self._codec = LiveCodec(event_id)
+        self._codec = LiveCodec(event_id, earlier_seconds)
 
     @property
     def pending(self) -> tuple[str, ...]:
         """Command ids sent and not yet acknowledged."""
         return self._codec.pending
+
+    @property
+    def seconds(self) -> float:
+        """Usage so far, that of earlier connections included."""
+        return self._codec.seconds
 
     def opening(self) -> Sequence[Message]:
         """`session.start`."""

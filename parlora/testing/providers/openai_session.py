@@ -216,6 +216,8 @@ class FakeLiveSession:
 
     def _end(self, reason: str, event_id: Any = None) -> None:
         usage = {"seconds": self._now_ms // 1_000}
+        if self._silent:
+            return
         self._event("session.closed", event_id, reason=reason, session=self._session, usage=usage)
         variant = str(self._fake.close_variant)
         if variant == "normal":

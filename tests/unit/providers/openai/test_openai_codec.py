@@ -262,3 +262,10 @@ def test_no_message_of_a_server_raises(messages: list[Any]) -> None:
         whole = {"type": message[0], **message[1]} if isinstance(message, tuple) else message
         codec.receive(json.dumps(whole))
     codec.receive(b"\xff\xfe not json")
+
+
+def test_usage_goes_on_where_the_session_before_ended() -> None:
+    codec = LiveCodec("s", earlier_seconds=40.0)
+    (said,) = codec.receive(server(type="session.usage.updated", event_id="e", usage={"seconds": 2}))
+    assert isinstance(said, Observation)
+    assert said.payload["seconds"] == codec.seconds == 42.0
