@@ -18,7 +18,7 @@ from parlora_actors.messages import owner, pipeline, policy
 from parlora_actors.watched_link import LinkFull, WatchedLink
 
 MAX_EARLY: Final = 256
-"""Messages kept for a process that is not there yet; startup sends a handful."""
+"""Messages kept for a process that is not there yet; startup sends a handful, and more means that it will not come."""
 
 _SETS: Final[dict[Role, tuple[MessageSet, MessageSet]]] = {
     **dict.fromkeys(OWNERS, (owner.FROM_OWNER, owner.TO_OWNER)),
@@ -36,7 +36,7 @@ class RoleLinks:
         self._on_stuck = on_stuck
         self._links: dict[Role, WatchedLink] = {}
         self._incarnations: dict[Role, int] = {}
-        self._early: dict[Role, deque[Any]] = {role: deque(maxlen=MAX_EARLY) for role in _SETS}
+        self._early: dict[Role, deque[Any]] = {role: deque() for role in _SETS}
 
     def up(self, role: Role, incarnation: int, descriptor: int) -> None:
         """A process was started; what waited for it is sent now."""
@@ -59,11 +59,17 @@ class RoleLinks:
         link = self._links.get(role)
         if link is None:
             if role not in self._incarnations:
-                self._early[role].append(message)
+                self._keep(role, message)
             return
         try:
             link.send(message)
         except LinkFull:
+            self._loop.soon(lambda: self._on_stuck(role))
+
+    def _keep(self, role: Role, message: Any) -> None:
+        if len(self._early[role]) < MAX_EARLY:
+            self._early[role].append(message)
+        else:
             self._loop.soon(lambda: self._on_stuck(role))
 
     def down(self, role: Role, incarnation: int) -> bool:

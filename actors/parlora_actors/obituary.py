@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from parlora.audio.port import Loss
 from parlora.errors import InvalidArgument
 from parlora.wire import packed_size
 from parlora_actors.messages.supervision import RequestMirror
@@ -38,11 +39,24 @@ class Mirror:
 
 
 def closed_without_coordinator(
-    exit: ChildExit | None, mirror: Mirror, killed: int, cause: str = COORDINATOR_DOWN
+    exit: ChildExit | None, mirror: Mirror, killed: int, lost: Loss, cause: str = COORDINATOR_DOWN
 ) -> dict[str, Any]:
-    """The payload of `closed` where the coordinator did not tell it; `exit` says how it ended."""
-    reason = COORDINATOR_DOWN if cause == COORDINATOR_DOWN else "failed"
-    payload = {"reason": reason, "cause": cause, "jobs": mirror.uncertain(), "killed": killed}
+    """The payload of `closed` where the coordinator did not tell it.
+
+    `exit` says how the coordinator ended, `lost` how much audio was still in the rings: nobody will read it.
+    """
+    payload: dict[str, Any] = {
+        "reason": COORDINATOR_DOWN if cause == COORDINATOR_DOWN else "failed",
+        "cause": cause,
+        "jobs": mirror.uncertain(),
+        "killed": killed,
+        "audio_discontinuity": {
+            "cause": "session_ended",
+            "dropped_frames": lost.frames,
+            "dropped_bytes": lost.bytes,
+            "dropped_duration_us": lost.duration_us,
+        },
+    }
     return payload if exit is None else {**payload, "how": exit.summary}
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from parlora.audio.port import Loss
 from parlora.audio.ring import Descriptors, Ring, RingSpec
 from parlora.component import Component
 from parlora.session.roles import OWNERS, Role
@@ -90,6 +91,11 @@ class Rings:
         stored = spec.limits.provider_audio_queue_bytes or format.bytes_for_us(GENERATED_US)
         deep = RingSpec(stored, spec.limits.provider_audio_max_age_ms or 0, min(frame, stored))
         return cls(Ring.create(shallow), Ring.create(shallow), Ring.create(deep), Ring.create(shallow))
+
+    def left(self) -> Loss:
+        """What is in all of them and was never read."""
+        rings = (self.capture, self.uplink, self.generated, self.playback)
+        return sum((ring.stats().queued for ring in rings), Loss())
 
 
 @dataclass(frozen=True, slots=True)

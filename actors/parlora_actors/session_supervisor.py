@@ -166,7 +166,7 @@ class SessionSupervisor(Supervisor):
             self._killed += len(guardian.kill_below(os.getpid(), now_us() + GUARDIAN_US).killed)
             if self._closed is None:
                 cause = self._ending if exit.asked else COORDINATOR_DOWN
-                self._closed = closed_without_coordinator(exit, self._mirror, self._killed, cause)
+                self._closed = self._obituary(exit, cause)
             return
         if not exit.asked and exit.child_id != POLICY:
             # What it started must not outlive it, wherever it hung itself (acceptance SL-40).
@@ -206,10 +206,13 @@ class SessionSupervisor(Supervisor):
             self.at(deadline_us - LAST_WORDS_US // 2, lambda: self._reap(force=True))
             self.at(deadline_us - LAST_WORDS_US // 4, lambda: Supervisor.on_stop(self, deadline_us))
 
+    def _obituary(self, exit: ChildExit | None, cause: str) -> dict[str, Any]:
+        return closed_without_coordinator(exit, self._mirror, self._killed, self._rings.left(), cause)
+
     def on_finished(self, reason: Finish, cause: ChildExit | None) -> NoReturn:
         """Nothing is alive: report how it ended, and end."""
         if self._closed is None:
-            self._closed = closed_without_coordinator(cause, self._mirror, self._killed)
+            self._closed = self._obituary(cause, COORDINATOR_DOWN)
         payload = fit_for_note(self._closed, MAX_PACKET_BYTES)
         self.tell_supervisor("closed", payload=payload)
         Path(self._path).unlink(missing_ok=True)

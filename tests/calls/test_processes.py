@@ -138,3 +138,52 @@ def test_budgets_and_pace_follow_the_format(call: Start, format: str, bytes_per_
     assert after == frames * bytes_per_second // 50  # frames of 20 ms
     assert (after - before) / (ended - began) == pytest.approx(bytes_per_second, rel=0.25)
     session.end()
+
+
+def test_a_process_holds_its_own_descriptors_and_no_other(call: Start) -> None:
+    session = call(**ECHOING).ready()
+
+    def memories(pid: int) -> int:
+        links = [os.readlink(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")[:-1]]
+        return sum("memfd:" in link for link in links)
+
+    held = {role: memories(pid) for role, pid in session.processes().items()}
+    assert held == {
+        "coordinator": 2,
+        "channel": 2,
+        "provider": 2,
+        "backend": 0,
+        "policy": 0,
+        "input_pipeline": 2,
+        "output_pipeline": 2,
+    }
+    session.end()
+
+
+def test_work_that_must_never_delay_audio_runs_at_low_priority(call: Start) -> None:
+    session = call().ready()
+    for role, pid in session.processes().items():
+        is_batch = os.sched_getscheduler(pid) == os.SCHED_BATCH
+        assert is_batch == (role in ("policy", "backend")), role
+        if is_batch:
+            assert os.getpriority(os.PRIO_PROCESS, pid) >= 10
+    session.end()
+
+
+def test_a_clear_reaches_pipeline_provider_and_channel(call: Start) -> None:
+    session = call(**ECHOING).ready()
+    wait_for("echo", lambda: session.session.status()["health"]["output_forwarded"]["frames"] > 3)
+    for number in (1, 2):
+        session.session.control(("clear_output", "next"), f"clear-{number}")
+        event = wait_for(
+            "the clear's outcome",
+            lambda: next(
+                (e for e in session.of("control_completed", "session") if e.command_id == f"clear-{number}"), None
+            ),
+        )
+        assert event.payload["epoch"] == number
+    before = session.session.status()["health"]["output_forwarded"]["frames"]
+    wait_for(
+        "audio of the new epoch", lambda: session.session.status()["health"]["output_forwarded"]["frames"] > before
+    )
+    session.end()

@@ -71,6 +71,19 @@ def test_a_killed_coordinator_leaves_nothing_and_closed_is_told_all_the_same(cal
     assert not any(procfs.is_alive(pid) for pid in everything)
 
 
+def test_audio_that_nobody_will_read_any_more_is_counted(call: Start) -> None:
+    session = call(
+        channel=("parlora.channels.trivial:TrivialChannel", {"send": "silence"}),
+        provider=("parlora.providers.trivial:TrivialProvider", {"echo": True}),
+    ).ready()
+    os.kill(session.pid("output_pipeline"), signal.SIGSTOP)
+    time.sleep(0.3)
+    os.kill(session.pid("coordinator"), signal.SIGKILL)
+    lost = session.closed()["audio_discontinuity"]
+    assert lost["dropped_frames"] >= 10
+    assert lost["dropped_duration_us"] == lost["dropped_frames"] * 20_000
+
+
 def test_a_dead_coordinators_unfinished_requests_are_uncertain(call: Start) -> None:
     session = call(
         provider=f"{MISBEHAVING}:Delegating",
