@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -172,18 +173,19 @@ def test_work_that_must_never_delay_audio_runs_at_low_priority(call: Start) -> N
 
 def test_a_clear_reaches_pipeline_provider_and_channel(call: Start) -> None:
     session = call(**ECHOING).ready()
-    wait_for("echo", lambda: session.session.status()["health"]["output_forwarded"]["frames"] > 3)
+
+    def played() -> int:
+        frames: int = session.session.status()["health"]["output_forwarded"]["frames"]
+        return frames
+
+    def epoch_of(command_id: str) -> int | None:
+        done = (event for event in session.of("control_completed", "session") if event.command_id == command_id)
+        return next((event.payload["epoch"] for event in done), None)
+
+    wait_for("echo", lambda: played() > 3)
     for number in (1, 2):
         session.session.control(("clear_output", "next"), f"clear-{number}")
-        event = wait_for(
-            "the clear's outcome",
-            lambda: next(
-                (e for e in session.of("control_completed", "session") if e.command_id == f"clear-{number}"), None
-            ),
-        )
-        assert event.payload["epoch"] == number
-    before = session.session.status()["health"]["output_forwarded"]["frames"]
-    wait_for(
-        "audio of the new epoch", lambda: session.session.status()["health"]["output_forwarded"]["frames"] > before
-    )
+        assert wait_for("the clear's outcome", partial(epoch_of, f"clear-{number}")) == number
+    before = played()
+    wait_for("audio of the new epoch", lambda: played() > before)
     session.end()
