@@ -69,8 +69,6 @@ class CloudCall:
         self._token: str | None = None
         self._deadline_us: int | None = None
         self._close_id: str | None = None
-        self._confirmed = False
-        self._ended_reason: str | None = None
         self._ignored = 0
         self._told_closed = False
 
@@ -245,7 +243,7 @@ class CloudCall:
             if link is not self._link:
                 return
             if self._phase is Phase.CLOSING:
-                self._tell_closed(self._confirmed, self._ended_reason or str(end.reason))
+                self._tell_closed(confirmed=False, reason=str(end.reason))
             elif self._phase is Phase.STARTING:
                 self._failure = self._failure or failure_of(end)
                 self._changed.notify_all()
@@ -330,12 +328,11 @@ class CloudCall:
             self._tell.emit(EventType.OUTPUT_RECOVERY_REQUESTED, {"token": self._token})
 
     def _service_ended(self, link: Link, said: Ended) -> None:
-        self._confirmed, self._ended_reason = said.confirmed, said.reason
         link.connection.finish()
         if self._phase is Phase.STARTING:
             self._failure = AdapterFailed(f"the service ended the session: {said.reason}")
             self._changed.notify_all()
-        elif self._phase is not Phase.CLOSING:
+        else:  # asked for or not; the socket's own end is not waited for, which may come late or never
             self._output.close()
             self._tell_closed(said.confirmed, said.reason)
 

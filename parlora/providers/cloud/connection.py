@@ -32,7 +32,6 @@ from parlora.providers.cloud.said import Message
 from parlora.providers.cloud.socket import LiveSocket, Stalled, TooLarge
 
 _NORMAL: Final = 1000
-_TOO_LARGE: Final = 1009
 _JOIN_S: Final = 1.0  # the writer is woken and never waits longer than a send may; past this it is left to its daemon
 
 
@@ -69,6 +68,9 @@ class End:
     code: int | None = None
 
 
+_FINISHED: Final = End(EndReason.FINISHED, "the connection was ended here")
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
     """The connection's own waits in milliseconds; tests shorten them."""
@@ -84,6 +86,7 @@ class _Queued:
     message: Message
     sent: Callable[[], None] | None = None
     ping: bool = False
+    goodbye: bool = False
 
 
 class Connection:
@@ -113,6 +116,7 @@ class Connection:
         self._end: End | None = None
         self._finish_by_us: int | None = None
         self._end_by_us: int | None = None
+        self._said_goodbye = False
         self._heard_us = self._pinged_us = now_us()
         self._socket = LiveSocket(CLOUD_MESSAGE_BYTES, self._timing.stall_ms * 1_000, self._hear)
         self._writer = threading.Thread(target=self._write, name="cloud-send", daemon=True)
@@ -147,7 +151,10 @@ class Connection:
             self._changed.notify_all()
 
     def finish(self) -> None:
-        """Send what waits and a close frame, then end, within half a second; the peer's answer is not waited for."""
+        """Send what waits and a close frame, read on for the peer's answer, and end within half a second in any case.
+
+        To end at once would reset the connection while something is unread, and the last messages might be lost by it.
+        """
         with self._changed:
             if self._finish_by_us is None:
                 self._finish_by_us = now_us() + self._timing.finish_ms * 1_000
@@ -155,7 +162,7 @@ class Connection:
 
     def abort(self) -> None:
         """End at once."""
-        self._over(End(EndReason.FINISHED, "the connection was ended here"))
+        self._over(_FINISHED)
 
     def join(self, deadline_us: int) -> bool:
         """Wait for the end; True if both threads are gone."""
@@ -204,7 +211,7 @@ class Connection:
             while self._end is None:
                 opcode, data = self._socket.message()
                 if opcode == websocket.ABNF.OPCODE_CLOSE:
-                    self._over(_closed(data))
+                    self._over(_FINISHED if self._finish_by_us is not None else _closed(data))
                 else:
                     self._on_message(data)
         except TooLarge:
@@ -234,25 +241,26 @@ class Connection:
     def _write(self) -> None:
         try:
             while (item := self._next()) is not None:
-                if item.ping:
-                    self._socket.ping()
-                    continue
-                if isinstance(item.message, str):
-                    self._socket.send_text(item.message)
-                else:
-                    self._socket.send_binary(item.message)
-                if item.sent is not None:
-                    item.sent()
-            if self._end is None:
-                self._socket.send_close(_NORMAL)
-                self._over(End(EndReason.FINISHED, "the connection was ended here"))
+                self._send_item(item)
         except Stalled:
             self._over(End(EndReason.STALLED, f"the service took no messages for {self._timing.stall_ms} ms"))
         except (websocket.WebSocketException, OSError):
             self._over(End(EndReason.LOST, "the connection was lost"))
 
+    def _send_item(self, item: _Queued) -> None:
+        if item.ping:
+            self._socket.ping()
+        elif item.goodbye:
+            self._socket.send_close(_NORMAL)
+        elif isinstance(item.message, str):
+            self._socket.send_text(item.message)
+        else:
+            self._socket.send_binary(item.message)
+        if item.sent is not None:
+            item.sent()
+
     def _next(self) -> _Queued | None:
-        """What to send next, a ping among it; None when the connection is over or has nothing left to finish."""
+        """What to send next, a ping or the close frame among it; None when the connection is over."""
         with self._changed:
             while self._end is None:
                 now = now_us()
@@ -262,12 +270,13 @@ class Connection:
                     item = self._queue.popleft()
                     self._queued_bytes -= len(item.message)
                     return item
-                if self._finish_by_us is not None:
-                    return None
-                since = max(self._heard_us, self._pinged_us)
-                if now - since >= self._timing.ping_ms * 1_000:
-                    self._pinged_us = now
-                    return _Queued(b"", ping=True)
+                if self._finish_by_us is None:
+                    if now - max(self._heard_us, self._pinged_us) >= self._timing.ping_ms * 1_000:
+                        self._pinged_us = now
+                        return _Queued(b"", ping=True)
+                elif not self._said_goodbye:
+                    self._said_goodbye = True
+                    return _Queued(b"", goodbye=True)
                 self._changed.wait(self._sleep_s(now))
             return None
 
@@ -279,7 +288,7 @@ class Connection:
         elif self._end_by_us is not None and now >= self._end_by_us:
             end = End(EndReason.TIMEOUT, "the deadline passed")
         elif self._finish_by_us is not None and now >= self._finish_by_us:
-            end = End(EndReason.FINISHED, "the connection was ended here")
+            end = _FINISHED
         if end is None:
             return False
         self._end = end
@@ -289,8 +298,9 @@ class Connection:
         return True
 
     def _sleep_s(self, now: int) -> float:
-        due = [max(self._heard_us, self._pinged_us) + self._timing.ping_ms * 1_000]
-        due.append(self._heard_us + self._timing.silent_ms * 1_000)
+        due = [self._heard_us + self._timing.silent_ms * 1_000]
+        if self._finish_by_us is None:
+            due.append(max(self._heard_us, self._pinged_us) + self._timing.ping_ms * 1_000)
         due += [at for at in (self._end_by_us, self._finish_by_us) if at is not None]
         return max(0.0, (min(due) - now) / 1_000_000)
 
