@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from parlora.events import Source as Source
     from parlora.limits import Limits as Limits
     from parlora_actors.host import ActorHost as ActorHost
+    from parlora_actors.host_attached import AttachedHost as AttachedHost
+    from parlora_actors.host_attached import RunningSession as RunningSession
+    from parlora_actors.host_attached import attach as attach
     from parlora_actors.session_handle import Session as Session
     from parlora_actors.subscriber import Subscriber as Subscriber
     from parlora_actors.subscriber import Subscription as Subscription
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "parlora_actors.host": ("ActorHost",),
+    "parlora_actors.host_attached": ("AttachedHost", "RunningSession", "attach"),
     "parlora_actors.session_handle": ("Session",),
     "parlora_actors.subscriber": ("Subscriber", "Subscription", "Unsubscribed"),
     "parlora.audio.format": ("AudioFormat", "Encoding"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -23,6 +23,15 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line, on stdout.")]
+
+RunDir = Annotated[
+    Path | None, typer.Option("--run-dir", help="The node's directory; by default that of this user's standing node.")
+]
+SessionId = Annotated[str, typer.Argument(help="The session's id, as in list.")]
+
+DEFAULT_DRAIN_MS: Final = 3_000
+"""How long running sessions may go on after the first signal to a node. With the time to close them it is 9 s: a
+container that is stopped has 10."""
 
 
 @app.command()
@@ -47,6 +56,122 @@ def demo(
 
     with reported(as_json):
         sys.exit(run_demo(out, as_json))
+
+
+@app.command()
+def node(
+    run_dir: RunDir = None,
+    path: Annotated[
+        list[Path] | None,
+        typer.Option("--path", help="Folder of the application's modules; repeatable; by default the current one."),
+    ] = None,
+    preload: Annotated[
+        list[str] | None, typer.Option("--preload", help="Module to import before the first fork; repeatable.")
+    ] = None,
+    max_sessions: Annotated[
+        int | None, typer.Option("--max-sessions", min=1, help="Sessions at once; by default 4 per core.")
+    ] = None,
+    log: Annotated[Path | None, typer.Option("--log", help="File for the node's log, one JSON object a line.")] = None,
+    drain_ms: Annotated[
+        int, typer.Option("--drain-ms", min=0, help="How long running sessions may go on after the first signal.")
+    ] = DEFAULT_DRAIN_MS,
+    as_json: Json = False,
+) -> None:
+    """Run a node in the foreground, for hosts that come and go. SIGTERM or Ctrl-C drains and stops it."""
+    from parlora_actors.cli_node import run_node
+
+    with reported(as_json):
+        sys.exit(run_node(run_dir, path or (), preload or (), max_sessions, log, drain_ms, as_json))
+
+
+@app.command()
+def start(
+    config: Annotated[Path, typer.Option("--config", help="TOML file that describes the session.")],
+    run_dir: RunDir = None,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Return when the session is ready, or at once.")
+    ] = True,
+    as_json: Json = False,
+) -> None:
+    """Start a session on a running node; it goes on when this command has ended."""
+    from parlora_actors.cli_client import start_session
+
+    with reported(as_json):
+        sys.exit(start_session(config, run_dir, wait, as_json))
+
+
+@app.command("list")
+def list_(run_dir: RunDir = None, as_json: Json = False) -> None:
+    """List the sessions of a running node."""
+    from parlora_actors.cli_client import list_sessions
+
+    with reported(as_json):
+        sys.exit(list_sessions(run_dir, as_json))
+
+
+@app.command()
+def status(session: SessionId, run_dir: RunDir = None, as_json: Json = False) -> None:
+    """Print the status of a session: jobs, delegations, health; no transcripts and no results."""
+    from parlora_actors.cli_client import show_status
+
+    with reported(as_json):
+        sys.exit(show_status(session, run_dir, as_json))
+
+
+@app.command()
+def events(session: SessionId, run_dir: RunDir = None, as_json: Json = False) -> None:
+    """Print the events of a session as they happen, until it ends. Ctrl-C leaves the session alone."""
+    from parlora_actors.cli_client import follow_events
+
+    with reported(as_json):
+        sys.exit(follow_events(session, run_dir, as_json))
+
+
+@app.command()
+def cancel(
+    session: SessionId,
+    request: Annotated[str, typer.Argument(help="The request's id, as in status and events.")],
+    revision: Annotated[
+        int | None, typer.Option("--revision", min=1, help="Task revision it must have; by default its present one.")
+    ] = None,
+    run_dir: RunDir = None,
+    as_json: Json = False,
+) -> None:
+    """Cancel a queued request, or ask the backend to cancel a submitted one."""
+    from parlora_actors.cli_client import cancel_request
+
+    with reported(as_json):
+        sys.exit(cancel_request(session, request, revision, run_dir, as_json))
+
+
+@app.command()
+def close(
+    session: SessionId,
+    policy: Annotated[str, typer.Option("--policy", help="What becomes of running jobs: finish or cancel.")] = "finish",
+    run_dir: RunDir = None,
+    as_json: Json = False,
+) -> None:
+    """Close a session in order and wait until nothing of it is left."""
+    from parlora_actors.cli_client import close_session
+
+    with reported(as_json):
+        sys.exit(close_session(session, policy, run_dir, as_json))
+
+
+@app.command()
+def stop(
+    drain: Annotated[
+        bool, typer.Option("--drain", help="Let running sessions end first, for at most --drain-ms.")
+    ] = False,
+    drain_ms: Annotated[int, typer.Option("--drain-ms", min=0, help="How long --drain waits for them.")] = 60_000,
+    run_dir: RunDir = None,
+    as_json: Json = False,
+) -> None:
+    """Stop a running node: no new sessions, those that run are closed in order."""
+    from parlora_actors.cli_client import stop_node
+
+    with reported(as_json):
+        sys.exit(stop_node(run_dir, drain_ms if drain else 0, as_json))
 
 
 @app.command()

@@ -22,7 +22,7 @@ class ExitCode(IntEnum):
     BAD_INPUT = 2
     """an option, the configuration file or a component named in it is wrong; the message names it"""
     SYSTEM = 3
-    """the node could not start or broke, or the machine lacks something"""
+    """the node could not start or broke, none runs where one should, or the machine lacks something"""
     INTERRUPTED = 130
     """ended by Ctrl-C (SIGINT)"""
     TERMINATED = 143

@@ -103,12 +103,13 @@ def tell_event(event: Event, as_json: bool) -> None:
     if as_json:
         print_json(to_data(event))
         return
-    line = _line_of(event)
+    line = line_of(event)
     if line is not None:
         print(line, flush=True)
 
 
-def _line_of(event: Event) -> str | None:
+def line_of(event: Event) -> str | None:
+    """An event in words, if it is of interest to people."""
     payload: dict[str, Any] = event.payload
     if event.is_a(Source.PROVIDER, EventType.TRANSCRIPT_DELTA):
         return f"{payload.get('speaker')}: {payload.get('delta')}"

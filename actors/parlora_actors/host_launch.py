@@ -42,6 +42,8 @@ class NodeProcess:
     def __init__(self) -> None:
         """Start the launcher process; it waits for its configuration."""
         self._inbox: list[Any] = []
+        self.gone: NodeGone | None = None
+        """The launcher's last word, once it has been heard."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         fd = theirs.fileno()
         try:
@@ -83,11 +85,13 @@ class NodeProcess:
 
     def stop(self, deadline_us: int) -> bool:
         """Ask the node to stop; True if the launcher said that nothing is left, and ended, before `deadline_us`."""
+        self._inbox += self._link.receive()  # it may have ended by itself: a failed send would hide its last word
         self._link.send(StopNode(deadline_us))
         try:
             gone = self._await((NodeGone,), deadline_us, "the node did not stop")
         except (Timeout, AdapterFailed):
             return False
+        self.gone = gone
         return self._reap(deadline_us) and not gone.left
 
     def kill(self) -> bool:

@@ -27,6 +27,10 @@ CLOSED_MARGIN_MS: Final = 3_000
 NODE_STOP_TIMEOUT_MS: Final = 5_000
 """How long a node without sessions may take to stop; it needs about 100 ms."""
 
+DRAIN_CLOSE_TIMEOUT_MS: Final = 6_000
+"""How long a draining node may take for everything after the time to drain: a session's default shutdown deadline of
+5 s, and the node's own end."""
+
 KILL_TIMEOUT_MS: Final = 1_000
 """How long `ActorHost.kill` lets the launcher clean up before it is killed itself: its kill pass needs about 30 ms."""
 

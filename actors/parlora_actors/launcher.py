@@ -103,14 +103,14 @@ class Launcher:
         launch = self._await_launch()
         deadline_us = now_us() + NODE_START_US
         _take_surroundings(launch)
-        self._directory = RunDirectory.create()
+        self._directory = RunDirectory.create() if launch.run_dir is None else RunDirectory.take(launch.run_dir)
         self._log_path = launch.log_path or self._directory.file(LOG_NAME)
         self._log = NodeLog(_open_log(self._log_path), role="launcher")
         thespian_log = self._directory.file(THESPIAN_LOG_NAME)
         os.close(_open_log(thespian_log))  # Thespian itself would make it readable for others
         os.environ["THESPLOG_FILE"] = thespian_log
         warm_up(launch.preload)
-        self._system = NodeSystem(self._directory.path, self._log)
+        self._system = NodeSystem(self._directory.path, self._log, self._ask_stop)
         self._system.start(launch.root, launch.root_init, self._look_around)
         while not self._system.is_up:
             if not self._wait(deadline_us):

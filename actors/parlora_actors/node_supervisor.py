@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from parlora.errors import AdapterFailed, Backpressure, Closed, Conflict, InvalidArgument, ParloraError
 from parlora_actors.child_spec import ChildSpec, Restart, StopOrder, SupervisorSpec
 from parlora_actors.link import Link, LinkFull
-from parlora_actors.messages.node import FROM_NODE, TO_NODE, Admit, Admitted, Ended, Refused
+from parlora_actors.messages.node import FROM_NODE, TO_NODE, Admit, Admitted, End, Ended, Ending, Refused
+from parlora_actors.node_system import STOP_NOTE
 from parlora_actors.run_directory import NODE_SOCKET_NAME
 from parlora_actors.supervised_process import ChildExit, Inheritance
 from parlora_actors.supervisor import Supervisor
 from parlora_actors.thespian_books import socket_directory
-from parlora_actors.timing import GATEWAY_FLUSH_US, SESSION_START_MARGIN_US, now_us
+from parlora_actors.timing import GATEWAY_FLUSH_US, NODE_END_US, SESSION_START_MARGIN_US, now_us
 
 GATEWAY: Final = "parlora_actors.gateway.Gateway"
 SESSION: Final = "parlora_actors.session_supervisor.SessionSupervisor"
@@ -42,6 +43,7 @@ class _Session:
     session_id: str
     path: str
     request_id: str
+    about: dict[str, Any]
     is_up: bool = False
     closed: dict[str, Any] | None = None
 
@@ -59,6 +61,7 @@ class NodeSupervisor(Supervisor):
         self._session_actor: str = init.get("session_actor") or SESSION
         self._sessions: dict[str, _Session] = {}
         self._serial = 0
+        self._end: End | None = None
         self._gateway: Link | None = None
         self._gateway_end: socket.socket | None = None
         gateway = ChildSpec(_GATEWAY_ID, init.get("gateway_actor") or GATEWAY)
@@ -81,7 +84,11 @@ class NodeSupervisor(Supervisor):
         self._gateway = Link(upper, TO_NODE, FROM_NODE)
         self.watch(upper.fileno(), self._read_gateway)
         lower = self._gateway_end.fileno()
-        running = [{"session_id": each.session_id, "path": each.path} for each in self._sessions.values() if each.is_up]
+        running = [
+            {"session_id": each.session_id, "path": each.path, "about": each.about}
+            for each in self._sessions.values()
+            if each.is_up
+        ]
         path = os.path.join(socket_directory(self), NODE_SOCKET_NAME)
         return Inheritance({"node": lower, "path": path, "sessions": running}, [lower])
 
@@ -98,10 +105,12 @@ class NodeSupervisor(Supervisor):
         for message in link.receive():
             if isinstance(message, Admit):
                 self._admit(message)
+            else:
+                self._begin_end(message)
         if link.closed:
             self._drop_gateway()
 
-    def _tell_gateway(self, message: Admitted | Refused | Ended) -> None:
+    def _tell_gateway(self, message: Admitted | Refused | Ended | Ending) -> None:
         if self._gateway is None:  # its hosts have lost their connections with it
             self.log.write("warning", "gateway_not_told", message=type(message).__name__)
             return
@@ -138,10 +147,13 @@ class NodeSupervisor(Supervisor):
             raise InvalidArgument("a session spec must hold session_id and deadline_us", field="spec")
         if session_id in self._sessions:
             raise Conflict("session_id is in use by a running session", details={"field": "session_id"})
+        if self._end is not None:
+            raise Closed("the node is draining: it takes no new sessions", details={"cause": "draining"})
         self._check_load()
         self._serial += 1
         path = os.path.join(socket_directory(self), f"s{self._serial}.sock")
-        session = _Session(session_id, path, request.id)
+        about = {"started_us": now_us(), "deadline_us": deadline_us, "limits": request.spec.get("limits")}
+        session = _Session(session_id, path, request.id, about)
         init = {
             "session_id": session_id,
             "spec": request.spec,
@@ -183,7 +195,7 @@ class NodeSupervisor(Supervisor):
         session = self._session_of(child_id)
         if session is not None:
             session.is_up = True
-            self._tell_gateway(Admitted(session.request_id, session.session_id, session.path))
+            self._tell_gateway(Admitted(session.request_id, session.session_id, session.path, session.about))
 
     def on_child_message(self, child_id: str, kind: str, body: dict[str, Any]) -> None:
         """Keep what a session's supervisor says about its end."""
@@ -207,6 +219,41 @@ class NodeSupervisor(Supervisor):
             self._tell_gateway(Ended(session.session_id, closed))
         else:
             self._tell_gateway(Refused(session.request_id, error.to_data()))
+        self._end_when_empty()
+
+    # The end
+
+    def _begin_end(self, request: End) -> None:
+        """Drain: nothing new, and the node stops with its last session, or at the time given."""
+        before = self._end
+        self._end = (
+            request
+            if before is None
+            else replace(
+                request,
+                drain_until_us=min(request.drain_until_us, before.drain_until_us),
+                deadline_us=min(request.deadline_us, before.deadline_us),
+            )
+        )
+        self.log.write("info", "node_draining", sessions=len(self._sessions))
+        self._tell_gateway(Ending(request.id, len(self._sessions)))
+        self.at(self._end.drain_until_us, self._close_sessions)
+        self.at(self._end.deadline_us - NODE_END_US, self._ask_for_end)
+        self._end_when_empty()
+
+    def _close_sessions(self) -> None:
+        """The time to drain is over: close them in order. The gateway stays, so that their hosts hear of their end."""
+        for session_id in tuple(self._sessions):
+            self.terminate_child(_child_id(session_id))
+
+    def _end_when_empty(self) -> None:
+        if self._end is not None and not self._sessions:
+            self._ask_for_end()
+
+    def _ask_for_end(self) -> None:
+        """The launcher ends the node, for it sees that nothing is left; it will ask this process to stop."""
+        assert self._end is not None, "called after the end has begun"
+        self.tell_supervisor(STOP_NOTE, deadline_us=self._end.deadline_us)
 
     def _session_of(self, child_id: str) -> _Session | None:
         return self._sessions.get(child_id.removeprefix("session:")) if child_id != _GATEWAY_ID else None

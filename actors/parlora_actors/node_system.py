@@ -18,6 +18,9 @@ from parlora_actors.transport.base import UnixSystemBase, start_system
 
 ROOT_ROLE: Final = "node_supervisor"
 
+STOP_NOTE: Final = "stop"
+"""Note of the root: the node shall stop, everything gone by `deadline_us`."""
+
 
 class NodeDown(ParloraError):
     """The admin or the root is gone; `cause` is `admin_down` or `root_down`, the details are the root's last words."""
@@ -30,8 +33,10 @@ class NodeDown(ParloraError):
 class NodeSystem:
     """One system with one root. The caller has one thread and is a subreaper; only one of these in a process."""
 
-    def __init__(self, directory: str, log: NodeLog) -> None:
+    def __init__(self, directory: str, log: NodeLog, on_stop_wanted: Callable[[int], None] = lambda _: None) -> None:
+        """`on_stop_wanted(deadline_us)`: the root asks for the node's end."""
         self._directory = directory
+        self._on_stop_wanted = on_stop_wanted
         self._log = log
         self._system: UnixSystemBase | None = None
         self._admin = -1
@@ -107,6 +112,8 @@ class NodeSystem:
                 self._watch_root(packet.body["pid"], packet.body["start_ticks"])
             elif packet.life in (Life.CRASH, Life.EXIT):
                 self._last_words[packet.life] = packet.body
+            elif packet.life == Life.NOTE and packet.body["kind"] == STOP_NOTE:
+                self._on_stop_wanted(packet.body["body"]["deadline_us"])
 
     def _watch_root(self, pid: int, start_ticks: int) -> None:
         self.root_pid = pid

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from parlora.context.snapshot import ContextSnapshot
 from parlora.contract.adapter import ClosePolicy
@@ -13,7 +13,7 @@ from parlora.contract.channel import SuppressOutput
 from parlora.contract.provider import ContextUpdate, MuteInput
 from parlora.errors import Closed, InvalidArgument, ParloraError
 from parlora.ids import check_id, new_id
-from parlora.session.spec import SessionSpec
+from parlora.limits import Limits
 from parlora.wire import from_data
 from parlora_actors.host_connection import Connection
 from parlora_actors.host_request import context_update, control_command, plain_map
@@ -25,20 +25,39 @@ from parlora_actors.subscriber import Subscriber, Subscription
 if TYPE_CHECKING:
     from parlora_actors.host_reactor import Reactor
 
+DETACHED = "detached"
+"""Why a subscription ends when its host detaches from the node."""
+
 ContextUpdateLike = ContextUpdate | Mapping[str, Any]
 ControlLike = SuppressOutput | MuteInput | tuple[str, Any]
 
 
+class Facts(Protocol):
+    """What a handle has to know of its session."""
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+
+    @property
+    def limits(self) -> Limits:
+        """Its bounds."""
+
+    @property
+    def deadline_us(self) -> int:
+        """When its startup must be over, local monotonic."""
+
+
 class Session:
-    """A session of an `ActorHost`. Every method may be called from any thread.
+    """A session of an `ActorHost` or of a node that it is attached to. Every method may be called from any thread.
 
     Methods raise `Closed` when the session has ended (or in a forked copy of the process), `Timeout` when the
     coordinator does not answer within 5 s, and the error of the answer otherwise. `details["execution"]` of a `Closed`
     or `Timeout` says `never_submitted` or `unknown`.
     """
 
-    def __init__(self, spec: SessionSpec, on_gone: Callable[[Session], None]) -> None:
-        """Made by `ActorHost.start_session`."""
+    def __init__(self, spec: Facts, on_gone: Callable[[Session], None]) -> None:
+        """Made by a host's `start_session` or `session`."""
         self._id = spec.session_id
         self._limits = spec.limits
         self._pid = os.getpid()
@@ -194,6 +213,18 @@ class Session:
     @property
     def _is_connected(self) -> bool:
         return self._connection is not None
+
+    def _detach(self) -> None:
+        """The host leaves the session as it is."""
+        with self._lock:
+            subscriptions, self._subscriptions = list(self._subscriptions.values()), {}
+            connection = self._connection
+        for subscription in subscriptions:
+            subscription._detach(DETACHED)
+        if connection is not None:
+            connection.close()
+        self._life.detach()
+        self._on_gone(self)
 
     def _abandon(self) -> None:
         if self._connection is not None:

@@ -31,6 +31,7 @@ class SessionLife:
         self._failed: dict[str, Any] | None = None
         self._closed: Event | None = None
         self._gone = False
+        self._detached = False
         self._end_deadline_us: int | None = None
 
     @property
@@ -77,11 +78,18 @@ class SessionLife:
             self._gone = True
             self._changed.notify_all()
 
+    def detach(self) -> None:
+        """The host has left the session: it learns nothing more of it, and neither do the waiters."""
+        with self._changed:
+            self._detached = True
+            self._changed.notify_all()
+
     def wait_ready(self, timeout: float | None) -> None:
         """See `Session.wait_ready`."""
         deadline_us = self._ready_deadline_us if timeout is None else now_us() + int(timeout * 1_000_000)
         with self._changed:
             while not self._ready and self._failed is None and self._closed is None:
+                self._check_attached()
                 if now_us() >= deadline_us:
                     raise Timeout("the session did not become ready in time", details={"session_id": self.session_id})
                 self._changed.wait(until_s(deadline_us))
@@ -95,6 +103,7 @@ class SessionLife:
         asked_us = None if timeout is None else now_us() + int(timeout * 1_000_000)
         with self._changed:
             while not self._gone:
+                self._check_attached()
                 deadlines = [at for at in (asked_us, self._end_deadline_us if timeout is None else None) if at]
                 deadline_us = min(deadlines, default=None)
                 if deadline_us is not None and now_us() >= deadline_us:
@@ -102,6 +111,10 @@ class SessionLife:
                 self._changed.wait(None if deadline_us is None else until_s(deadline_us))
             assert self._closed is not None, "a session that is gone has its closed event"
             return dict(self._closed.payload)
+
+    def _check_attached(self) -> None:
+        if self._detached:
+            raise Closed("this host has detached from the session", details={"session_id": self.session_id})
 
     def _expect_end(self) -> None:
         if self._end_deadline_us is None:

@@ -72,6 +72,10 @@ coordinator inside ends a start that is too slow, in order."""
 GATEWAY_FLUSH_US: Final = 5_000
 """Pause before messages are offered to a gateway again that did not take them at once."""
 
+NODE_END_US: Final = 1_000_000
+"""How long before a node's deadline sessions that do not close in order are given up: killing them and ending Thespian
+need 100 ms on an idle machine."""
+
 RUN_DIRECTORY_LOCK_US: Final = 2_000_000
 """How long a starting node waits for another that is just making or cleaning run directories."""
 

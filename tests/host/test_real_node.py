@@ -211,7 +211,7 @@ def test_a_killed_gateway_is_replaced_and_sessions_go_on(host: ActorHost) -> Non
     session.wait_ready()
     node = host._node
     assert node is not None
-    os.kill(holder_of(node._gateway, host), signal.SIGKILL)
+    os.kill(holder_of(node.gateway._connection, host), signal.SIGKILL)
     deadline = time.monotonic() + 10
     while True:
         try:

@@ -38,9 +38,22 @@ class StartSession:
 
 @dataclass(frozen=True, slots=True)
 class ListSessions:
-    """The answer's value is a list of `{"session_id", "path", "state"}`."""
+    """The answer's value is a list of `{"session_id", "path", "state", "started_us", "deadline_us", "limits"}`."""
 
     id: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndNode:
+    """Admit no session any more, and stop the node when the last one is gone, or at `drain_until_us` whatever runs.
+
+    What runs then is closed in order; everything is gone by `deadline_us`. Again with nearer times hurries. The answer
+    comes at once; its value is `{"sessions"}`, how many run.
+    """
+
+    id: str
+    drain_until_us: int
+    deadline_us: int
 
 
 # host -> session
@@ -93,7 +106,7 @@ class SessionGone:
     closed: dict[str, Any]
 
 
-TO_GATEWAY = MessageSet(1, Hello, StartSession, ListSessions)
+TO_GATEWAY = MessageSet(1, Hello, StartSession, ListSessions, EndNode)
 FROM_GATEWAY = MessageSet(1, Hello, Answer, SessionGone)
 TO_SESSION = MessageSet(1, Hello, CallSession)
 FROM_SESSION = MessageSet(1, Hello, Answer, EventSent, Unsubscribed)

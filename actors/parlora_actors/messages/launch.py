@@ -20,7 +20,7 @@ class Launch:
     root: import path `module.Class` of the root actor; root_init: what its `on_init` gets. sys_path, cwd: the host's.
     preload: modules to import before the first fork. env_drop: variables that no process of the node shall see.
     main_path: the host's main file, for components named `__main__:X` (`parlora_actors.user_code`). log_path: where the
-    node's log goes; in the run directory if `None`.
+    node's log goes; in the run directory if `None`. run_dir: the run directory; a fresh one if `None`.
     """
 
     root: str
@@ -31,6 +31,7 @@ class Launch:
     env_drop: list[str] = field(default_factory=list)
     main_path: str | None = None
     log_path: str | None = None
+    run_dir: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

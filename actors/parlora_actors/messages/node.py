@@ -22,14 +22,27 @@ class Admit:
     hold_for_sink: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class End:
+    """Admit nothing more; stop the node when no session is left, or at `drain_until_us`. `Ending` follows."""
+
+    id: str
+    drain_until_us: int
+    deadline_us: int
+
+
 # node supervisor -> gateway
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The session's processes run and its socket listens at `path`."""
+    """The session's processes run and its socket listens at `path`.
+
+    about: what a host needs to know of a session that another has started: `started_us`, `deadline_us`, `limits`.
+    """
 
     id: str
     session_id: str
     path: str
+    about: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,5 +61,13 @@ class Ended:
     closed: dict[str, Any]
 
 
-TO_NODE = MessageSet(1, Admit)
-FROM_NODE = MessageSet(1, Admitted, Refused, Ended)
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The node admits nothing more and will stop; `sessions` run."""
+
+    id: str
+    sessions: int
+
+
+TO_NODE = MessageSet(1, Admit, End)
+FROM_NODE = MessageSet(1, Admitted, Refused, Ended, Ending)
