@@ -198,7 +198,7 @@ def _take(path: str) -> int:
         foreign = _foreign_in(path)
         if foreign:
             raise InvalidArgument(f"{path} is no node's directory: it holds {foreign[0]}", field="--run-dir")
-        lock = _open_lock(path)
+        lock = _open_lock(path, create=True)
         is_free = _is_free_within(lock, _LOCK_LOOK_US)
         if is_free and _is_linked(lock, path):
             _empty(path, keep=LOCK_NAME)
