@@ -10,7 +10,7 @@ import hypothesis
 import numpy  # noqa: F401 - its threads exist before the first snapshot, so no test is blamed for them.
 import pytest
 
-from parlora.testing import leftovers
+from parlora.testing.fixtures import no_leftovers, parlora_subreaper  # noqa: F401
 from tests.acceptance.recorder import RowRecorder
 
 TESTS = Path(__file__).parent
@@ -31,8 +31,6 @@ hypothesis.settings.load_profile("parlora")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(RowRecorder(config), "parlora-rows")
-    # Orphans of a test fall to this process, where the leftovers check sees them, instead of to init.
-    leftovers.become_subreaper()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -47,18 +45,6 @@ def _private_run_root() -> Iterator[None]:
     else:
         os.environ["XDG_RUNTIME_DIR"] = previous
     shutil.rmtree(directory, ignore_errors=True)
-
-
-@pytest.fixture
-def no_leftovers() -> Iterator[leftovers.Snapshot]:
-    """The test leaves no process, memfd, descriptor, thread, socket file or run directory; gives the first snapshot."""
-    before = leftovers.snapshot()
-    yield before
-    try:
-        leftovers.check(before)
-    except leftovers.LeftoversError:
-        leftovers.kill(before)
-        raise
 
 
 @pytest.fixture(autouse=True)

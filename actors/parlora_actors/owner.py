@@ -7,6 +7,7 @@ whether it took effect is unknown, every later command is refused, and the proce
 
 from __future__ import annotations
 
+import select
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -35,6 +36,9 @@ from parlora_actors.watched_link import WatchedLink
 
 EXIT_OVERFLOW: Final = 72
 """Exit code of an owner whose adapter reported more than the coordinator takes."""
+
+LAST_WORD_US: Final = 500_000
+"""How long an owner that ends for overflow waits for the coordinator to take its `failed`, behind all that waits."""
 
 LINK_AHEAD: Final = 8
 """Messages handed to the link before what it holds has gone out: the bound is the outbox's, not the link's."""
@@ -246,7 +250,9 @@ class Owner:
             ErrorCode.BACKPRESSURE, f"the {self._init.role} adapter reports faster than it is read", UNKNOWN
         )
         self._send(Observed(self._events.make(EventType.FAILED, {"error": error})))
-        self._link.flush()
+        deadline_us = now_us() + LAST_WORD_US
+        while not self._link.flush() and now_us() < deadline_us:
+            select.select([], [self._link.link.fileno()], [], 0.01)
         self._loop.stop(EXIT_OVERFLOW)
 
     def _reply(self, command_id: str, error: ErrorData | None) -> None:

@@ -28,6 +28,9 @@ from parlora_actors.watched_link import WatchedLink
 MAX_REPLY_BYTES: Final = 1024 * 1024
 """Largest list of decisions as msgpack."""
 
+MAX_DECISIONS: Final = 1_024
+"""Most decisions of one interpretation: more than any session has tasks and delegations for, and quickly checked."""
+
 MAX_TEXT: Final = 300
 """Longest part of an exception's text that is passed on."""
 
@@ -114,6 +117,8 @@ def check_decisions(decisions: Any) -> list[ContextDecision]:
     """The decisions if they are what the contract asks for, else `InvalidArgument` saying which one is not."""
     if isinstance(decisions, str | bytes | Mapping) or not isinstance(decisions, Sequence):
         raise InvalidArgument(f"a policy must return a list of decisions, not {type(decisions).__name__}")
+    if len(decisions) > MAX_DECISIONS:
+        raise InvalidArgument(f"a policy must return at most {MAX_DECISIONS:,} decisions, not {len(decisions):,}")
     checked = [_decision(decision, f"decisions[{index}]") for index, decision in enumerate(decisions)]
     size = packed_size(to_data(checked))
     if size > MAX_REPLY_BYTES:

@@ -31,6 +31,9 @@ DEPENDENCIES = {
     "click",
 }
 
+FOR_PYTEST = {"parlora.testing.fixtures"}
+"""Modules that only a test run of pytest imports."""
+
 PURE = ("parlora.session", "parlora.turns", "parlora.context", "parlora.contract", "parlora.errors", "parlora.events")
 PURE_FILES = "codec"  # Codecs of adapters, wherever they are, have it in their name.
 
@@ -106,7 +109,13 @@ def test_tests_and_benchmarks_are_imported_by_nothing_that_ships() -> None:
 def test_what_is_imported_with_a_module_is_a_dependency_and_no_extra() -> None:
     """An extra is imported when it is used, inside a function, so that its absence is one clear error."""
     allowed = DEPENDENCIES | sys.stdlib_module_names | {"parlora", "parlora_actors"}
-    wrong = [str(found) for _, found in all_imports() if not found.is_lazy and package_of(found.target) not in allowed]
+    wrong = [
+        str(found)
+        for module, found in all_imports()
+        if not found.is_lazy
+        and package_of(found.target) not in allowed
+        and not (module in FOR_PYTEST and package_of(found.target) == "pytest")
+    ]
     assert wrong == []
 
 
