@@ -174,6 +174,19 @@ def stop(
         sys.exit(stop_node(run_dir, drain_ms if drain else 0, as_json))
 
 
+@app.command("fake-provider")
+def fake_provider(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Which service to stand in for: openai.")],
+    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Serve a local stand-in for a cloud service, whose caller asks for an order. Prints its URL; Ctrl-C ends it."""
+    from parlora_actors.cli_fake import run_fake
+
+    with reported(as_json):
+        sys.exit(run_fake(name, port, as_json))
+
+
 @app.command()
 def version(as_json: Json = False) -> None:
     """Print the versions of the package, of the protocol between processes, and of Python."""

@@ -23,6 +23,7 @@ from parlora.testing.providers.openai_session import FakeLiveSession, Step
 from parlora.testing.providers.websocket import Peer, PeerGone, Request, WebSocketServer
 
 PATH: Final = "/v1/live/sessions"
+_DEMO_ROUNDS: Final = 240  # two hours, as long as the service's sessions were seen to last
 _KEPT: Final = 20_000  # messages kept of each session: a test that needs more counts them itself
 
 
@@ -83,6 +84,18 @@ class FakeOpenAI:
         self._server = WebSocketServer(self._serve, self._admit, port=port, tls=tls)
         scheme = "ws" if tls is None else "wss"
         self.url = f"{scheme}://127.0.0.1:{self._server.port}{PATH}"
+
+    @classmethod
+    def demo(cls, port: int = 0) -> FakeOpenAI:
+        """One that lets any key in and whose caller asks for an order every half minute, for trying by hand."""
+        script = []
+        for round in range(_DEMO_ROUNDS):
+            at_ms = 2_000 + round * 30_000
+            script += [
+                Step(at_ms, "user", "what items are in order one two four"),
+                Step(at_ms + 2_500, "delegation", f"item_{round + 1}"),
+            ]
+        return cls(script, speaks_commentary=True, port=port)
 
     def __enter__(self) -> FakeOpenAI:
         self.start()
