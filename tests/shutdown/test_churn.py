@@ -4,6 +4,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from parlora_actors import procfs
 from parlora_actors.host import ActorHost
 from tests.sessions import TRIVIAL, files_of, name_of, wait_for
@@ -15,6 +17,7 @@ SETTLED = 50
 MAX_GROWTH_KB = 1_024
 
 
+@pytest.mark.timeout(400)
 def test_two_hundred_sessions_leave_the_node_as_it_was(host: ActorHost) -> None:
     settled: dict[int, dict[str, int]] = {}
     for number in range(1, SESSIONS + 1):
