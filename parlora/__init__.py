@@ -48,6 +48,10 @@ if TYPE_CHECKING:
     from parlora.events import EventType as EventType
     from parlora.events import Source as Source
     from parlora.limits import Limits as Limits
+    from parlora_actors.async_host import AsyncActorHost as AsyncActorHost
+    from parlora_actors.async_session import AsyncSession as AsyncSession
+    from parlora_actors.async_session import AsyncSubscriber as AsyncSubscriber
+    from parlora_actors.async_session import AsyncSubscription as AsyncSubscription
     from parlora_actors.host import ActorHost as ActorHost
     from parlora_actors.host_attached import AttachedHost as AttachedHost
     from parlora_actors.host_attached import RunningSession as RunningSession
@@ -58,6 +62,8 @@ if TYPE_CHECKING:
     from parlora_actors.subscriber import Unsubscribed as Unsubscribed
 
 _HOMES = {
+    "parlora_actors.async_host": ("AsyncActorHost",),
+    "parlora_actors.async_session": ("AsyncSession", "AsyncSubscriber", "AsyncSubscription"),
     "parlora_actors.host": ("ActorHost",),
     "parlora_actors.host_attached": ("AttachedHost", "RunningSession", "attach"),
     "parlora_actors.session_handle": ("Session",),

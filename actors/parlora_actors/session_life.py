@@ -7,6 +7,7 @@ when nothing of it is alive any more. A session is over for the application afte
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any, Final
 
 from parlora.errors import Closed, ParloraError, Timeout, error_from_data
@@ -33,6 +34,11 @@ class SessionLife:
         self._gone = False
         self._detached = False
         self._end_deadline_us: int | None = None
+        self._listeners: list[Callable[[], None]] = []
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        """Call `changed` after every change, on whichever thread made it; it must not block."""
+        self._listeners.append(changed)
 
     @property
     def closed(self) -> Event | None:
@@ -58,12 +64,14 @@ class SessionLife:
                 self._closed = event
                 self._expect_end()
             self._changed.notify_all()
+        self._tell()
 
     def closing(self) -> None:
         """A close was asked for: from now on the session has a deadline."""
         with self._changed:
             self._expect_end()
             self._changed.notify_all()
+        self._tell()
 
     def end(self, payload: dict[str, Any]) -> Event:
         """Nothing is left; returns the one `closed` event, made from `payload` if the session sent none."""
@@ -77,40 +85,66 @@ class SessionLife:
         with self._changed:
             self._gone = True
             self._changed.notify_all()
+        self._tell()
 
     def detach(self) -> None:
         """The host has left the session: it learns nothing more of it, and neither do the waiters."""
         with self._changed:
             self._detached = True
             self._changed.notify_all()
+        self._tell()
 
     def wait_ready(self, timeout: float | None) -> None:
         """See `Session.wait_ready`."""
-        deadline_us = self._ready_deadline_us if timeout is None else now_us() + int(timeout * 1_000_000)
+        deadline_us = self.ready_deadline_us(timeout)
         with self._changed:
-            while not self._ready and self._failed is None and self._closed is None:
-                self._check_attached()
-                if now_us() >= deadline_us:
-                    raise Timeout("the session did not become ready in time", details={"session_id": self.session_id})
+            while not self.ready_or_raise(deadline_us):
                 self._changed.wait(until_s(deadline_us))
-            if self._failed is not None:
-                raise failure(self._failed)
-            if self._closed is not None:
-                raise failure(self._closed.payload)
 
     def wait_closed(self, timeout: float | None) -> dict[str, Any]:
         """See `Session.wait_closed`."""
         asked_us = None if timeout is None else now_us() + int(timeout * 1_000_000)
         with self._changed:
-            while not self._gone:
-                self._check_attached()
-                deadlines = [at for at in (asked_us, self._end_deadline_us if timeout is None else None) if at]
-                deadline_us = min(deadlines, default=None)
-                if deadline_us is not None and now_us() >= deadline_us:
-                    raise Timeout("the session did not end in time", details={"session_id": self.session_id})
+            while (closed := self.closed_or_raise(asked_us)) is None:
+                deadline_us = self.closed_deadline_us(asked_us)
                 self._changed.wait(None if deadline_us is None else until_s(deadline_us))
+            return closed
+
+    def ready_deadline_us(self, timeout: float | None) -> int:
+        """Until when a wait for readiness lasts that has `timeout` seconds, or the default."""
+        return self._ready_deadline_us if timeout is None else now_us() + int(timeout * 1_000_000)
+
+    def ready_or_raise(self, deadline_us: int) -> bool:
+        """Whether the session is ready now; raises why it will not be, or `Timeout` from `deadline_us` on."""
+        if self._failed is not None:
+            raise failure(self._failed)
+        if self._closed is not None:
+            raise failure(self._closed.payload)
+        if self._ready:
+            return True
+        self._check_attached()
+        if now_us() >= deadline_us:
+            raise Timeout("the session did not become ready in time", details={"session_id": self.session_id})
+        return False
+
+    def closed_deadline_us(self, asked_us: int | None) -> int | None:
+        """Until when a wait for the end lasts: `asked_us`, else a margin from when the end began, else without end."""
+        return self._end_deadline_us if asked_us is None else asked_us
+
+    def closed_or_raise(self, asked_us: int | None) -> dict[str, Any] | None:
+        """The payload of `closed` once nothing is left; raises `Timeout` when the wait's time is over."""
+        if self._gone:
             assert self._closed is not None, "a session that is gone has its closed event"
             return dict(self._closed.payload)
+        self._check_attached()
+        deadline_us = self.closed_deadline_us(asked_us)
+        if deadline_us is not None and now_us() >= deadline_us:
+            raise Timeout("the session did not end in time", details={"session_id": self.session_id})
+        return None
+
+    def _tell(self) -> None:
+        for changed in self._listeners:
+            changed()
 
     def _check_attached(self) -> None:
         if self._detached:

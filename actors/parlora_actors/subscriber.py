@@ -38,9 +38,12 @@ class Subscriber:
     0
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_change: Callable[[], None] | None = None) -> None:
+        """`on_change` is called on the library's thread whenever something may be taken or has ended; it must not
+        block."""
         self._items: deque[Event | Unsubscribed] = deque()
         self._changed = threading.Condition()
+        self._on_change = on_change
         self._feeds = 0
         self.dropped = 0
         """Events that were not taken in because the queue was full; each such loss detached a session."""
@@ -65,6 +68,15 @@ class Subscriber:
                 self._changed.wait(None if deadline_us is None else until_s(deadline_us))
             return self._items.popleft()
 
+    def take(self) -> Event | Unsubscribed | None:
+        """The oldest message if one waits; raises `Closed` when nothing waits and no session will send any more."""
+        with self._changed:
+            if self._items:
+                return self._items.popleft()
+            if not self._feeds:
+                raise Closed("no session sends to this subscriber any more")
+            return None
+
     def __iter__(self) -> Iterator[Event | Unsubscribed]:
         """Every message until no session feeds this subscriber and all is taken."""
         while True:
@@ -81,6 +93,7 @@ class Subscriber:
         with self._changed:
             self._feeds -= 1
             self._changed.notify_all()
+        self._tell_change()
 
     def _put(self, item: Event | Unsubscribed, threshold: int | None) -> bool:
         """Take one in; False, and counted, if `threshold` messages wait already. `None` is for last words."""
@@ -90,7 +103,12 @@ class Subscriber:
                 return False
             self._items.append(item)
             self._changed.notify()
-            return True
+        self._tell_change()
+        return True
+
+    def _tell_change(self) -> None:
+        if self._on_change is not None:
+            self._on_change()
 
 
 class Subscription:

@@ -22,6 +22,7 @@ _LIBRARIES: Final = ("numpy", "msgpack", "cattrs.preconf.msgpack", "thespian.act
 _PACKAGES: Final = ("parlora", "parlora_actors")
 _NOT_IN_A_NODE: Final = (
     "parlora.testing",
+    "parlora_actors.async",
     "parlora_actors.cli",
     "parlora_actors.config",
     "parlora_actors.demo",
