@@ -51,6 +51,8 @@ typedef struct {
     uint64_t bytes_per_second; /* media rate; 0: no pacing, frames go as they come */
     uint64_t slack_us;         /* paced: how far behind its schedule the pump may be and still catch up; a longer pause
                                   starts a new schedule */
+    uint64_t catch_up_us; /* paced: a frame that has waited this long in the source goes after half the time of the one
+                             before it, so that a backlog drains at up to twice media rate; 0: never */
     uint64_t poll_us;          /* longest sleep, should a hint get lost */
     uint64_t backpressure_us;  /* longest time without room in the sink */
     uint32_t turn_frames;      /* most frames between two looks at the commands */

@@ -28,6 +28,7 @@ struct pl_pump {
     /* The pump thread's own. */
     uint64_t suppress_done;              /* last `suppress` word acted on */
     uint64_t start_us, start_bytes;      /* schedule: byte n of this stretch is due at start + n / rate; 0: none yet */
+    uint32_t last_bytes;                 /* of the frame forwarded last */
     uint64_t blocked_us;                 /* since when the sink has had no room; 0: it has */
     uint64_t stale_us;                   /* since when `stale` holds something */
     pl_loss stale, muted;                /* discarded, not yet reported */

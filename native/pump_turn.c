@@ -24,14 +24,33 @@ static uint64_t due_at(const pl_pump *pump)
     return pump->start_us + pump->start_bytes * 1000000u / pump->config.bytes_per_second;
 }
 
+/* When a frame that has waited too long may go instead, if that is before `due`. A live source gives at media rate, so
+ * what a stall has piled up would delay every later frame for the rest of the call. The burst is bounded: such a frame
+ * goes when half the time of the one before it has passed. */
+static uint64_t hurried(const pl_pump *pump, const pl_frame *frame, uint64_t due)
+{
+    if (!pump->config.catch_up_us)
+        return due;
+    uint64_t waited = frame->admitted_us + pump->config.catch_up_us;
+    uint64_t spaced = PL_LOAD(pump->last_at_us) + pump->last_bytes * 500000u / pump->config.bytes_per_second;
+    uint64_t early = waited > spaced ? waited : spaced;
+    return early < due ? early : due;
+}
+
 /* 1 if the next frame may go now. A pause longer than the slack starts a new stretch. */
-static int is_due(pl_pump *pump, uint64_t now, uint64_t *due)
+static int is_due(pl_pump *pump, const pl_frame *frame, uint64_t now, uint64_t *due)
 {
     if (!pump->config.bytes_per_second)
         return 1;
-    *due = due_at(pump);
+    uint64_t scheduled = due_at(pump);
+    *due = hurried(pump, frame, scheduled);
     if (now < *due)
         return 0;
+    if (now < scheduled) { /* catching up: what follows is counted from here */
+        pump->start_us -= scheduled - now;
+        return 1;
+    }
+    *due = scheduled;
     uint64_t late = now - *due;
     if (!pump->start_us || late > pump->config.slack_us) {
         pump->start_us = now;
@@ -51,6 +70,7 @@ static void note_stale(pl_pump *pump, const pl_frame *frame)
 static void count_forwarded(pl_pump *pump, const pl_frame *frame, uint64_t now)
 {
     pump->start_bytes += frame->bytes;
+    pump->last_bytes = frame->bytes;
     pump->blocked_us = 0;
     PL_STORE(pump->frames, PL_LOAD(pump->frames) + 1);
     PL_STORE(pump->bytes, PL_LOAD(pump->bytes) + frame->bytes);
@@ -85,7 +105,7 @@ pl_turn_result pl_forward_turn(pl_pump *pump)
             pump->blocked_us = 0;
             return (pl_turn_result){.end = PL_TURN_EMPTY};
         }
-        if (!is_due(pump, now, &due))
+        if (!is_due(pump, &frame, now, &due))
             return (pl_turn_result){.end = PL_TURN_EARLY, .due_us = due};
         if (PL_ACQUIRE(pump->sink->shared->closed))
             return over(PL_CAUSE_SINK_CLOSED);

@@ -28,7 +28,7 @@ from parlora.audio.format import AudioFormat
 from parlora.audio.port import Loss
 from parlora.audio.ring import EPOCH_MAX, Ring, now_us
 from parlora.errors import Closed, Conflict, InvalidArgument, Timeout
-from parlora.limits import CHANNEL_TURN_FRAMES, PACING_SLACK_MS, PUMP_POLL_MS
+from parlora.limits import CATCH_UP_MS, CHANNEL_TURN_FRAMES, PACING_SLACK_MS, PUMP_POLL_MS
 
 
 class PumpEventKind(StrEnum):
@@ -122,6 +122,7 @@ class Pump:
         *,
         backpressure_timeout_ms: int,
         paced: bool,
+        catches_up: bool = False,
         source_pidfd: int | None = None,
         sink_pidfd: int | None = None,
     ) -> None:
@@ -132,6 +133,7 @@ class Pump:
             {
                 "bytes_per_second": audio_format.bytes_per_second if paced else 0,
                 "slack_us": PACING_SLACK_MS * 1_000,
+                "catch_up_us": CATCH_UP_MS * 1_000 if catches_up else 0,
                 "poll_us": PUMP_POLL_MS * 1_000,
                 "backpressure_us": backpressure_timeout_ms * 1_000,
                 "turn_frames": CHANNEL_TURN_FRAMES,
@@ -233,7 +235,10 @@ class Pump:
 
 
 class InputPump(Pump):
-    """From the capture ring to the uplink ring, at media rate (or, with `paced=False`, as data comes)."""
+    """From the capture ring to the uplink ring, at media rate (or, with `paced=False`, as data comes).
+
+    What a stall has piled up is forwarded at up to twice media rate, so that it does not delay the caller for good.
+    """
 
     def __init__(
         self,
@@ -252,6 +257,7 @@ class InputPump(Pump):
             audio_format,
             backpressure_timeout_ms=backpressure_timeout_ms,
             paced=paced,
+            catches_up=True,
             source_pidfd=source_pidfd,
             sink_pidfd=sink_pidfd,
         )
