@@ -72,7 +72,7 @@ class Output:
         """Keep what comes until `release`: what is queued is being cleared, and what comes now belongs after that."""
         if self._mode is _Mode.FLOWING:
             self._mode = _Mode.HELD
-        self._drop_held()  # of a response that was interrupted as well
+        self._forget_held("output_interrupted")  # of a response that was interrupted as well
 
     def release(self) -> Overload | None:
         """Write what was held, and go on."""
@@ -87,7 +87,7 @@ class Output:
         """Drop and count everything until `resume`: what the session has is being cleared."""
         if self._mode is not _Mode.CLOSED:
             self._mode = _Mode.DISCARDING
-            self._drop_held()
+            self._forget_held("provider_recovery")
 
     def resume(self) -> None:
         """A fresh transport: begin anew."""
@@ -147,6 +147,11 @@ class Output:
         self._held.append(data)
         self._held_bytes += len(data)
         return None
+
+    def _forget_held(self, cause: str) -> None:
+        if self._held:
+            self.count(cause, self._loss(b"".join(self._held)))
+        self._drop_held()
 
     def _drop_held(self) -> None:
         self._held.clear()
