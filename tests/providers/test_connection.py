@@ -193,15 +193,17 @@ def test_a_peer_that_reads_nothing_meets_a_bound_and_then_the_end() -> None:
     release = threading.Event()
     patient = Timing(ping_ms=5_000, silent_ms=10_000, stall_ms=300, finish_ms=300)
 
-    def fill(one: Client) -> None:
-        for _ in range(20_000):
-            one.connection.send("x" * 100_000)
-
     with serving(lambda peer: _wait(release)) as server, client(url_of(server), timing=patient) as one:
         assert one.opened.wait(5)
-        with pytest.raises(Backpressure) as refused:
-            fill(one)
-        assert refused.value.details["queued_bytes"] <= 1024 * 1024
+        most = 0
+        while not one.ended.wait(0.001):  # the system's own buffers take megabytes before the peer is felt
+            try:
+                one.connection.send("x" * 100_000)
+            except Backpressure as refused:
+                most = max(most, refused.details["queued_bytes"])
+            except Closed:
+                break
+        assert 0 < most <= 1024 * 1024
         assert one.over().reason is EndReason.STALLED
         with pytest.raises(Closed):
             one.connection.send("late")
