@@ -38,6 +38,7 @@ class SessionOptions:
     audio_format: object
     limits: object
     session_id: object
+    telemetry: object = None
 
 
 def build_spec(options: SessionOptions) -> SessionSpec:
@@ -63,6 +64,7 @@ def build_spec(options: SessionOptions) -> SessionSpec:
         instructions=instructions,
         history=_history(options.history),
         context={} if options.context is None else plain_map(options.context, "context"),
+        telemetry=None if options.telemetry is None else _component(options.telemetry, "telemetry"),
     )
     if packed_size(to_data(spec)) > MAX_FRAME_BYTES // 2:
         raise InvalidArgument(

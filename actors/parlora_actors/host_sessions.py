@@ -83,6 +83,7 @@ class SessionHost:
         audio_format: AudioFormat | str | None = None,
         limits: Limits | Mapping[str, Any] | None = None,
         session_id: str | None = None,
+        telemetry: ComponentLike | None = None,
     ) -> Session:
         """Start a session and return its handle, long before it is ready: see `Session.wait_ready`.
 
@@ -92,7 +93,8 @@ class SessionHost:
         `Closed`: the node is draining.
 
         event_sink gets every event from the first one on: a `Subscriber`, or a function that is called on a thread of
-        the library's. audio_format: by default mono PCM16LE at 24 kHz.
+        the library's. audio_format: by default mono PCM16LE at 24 kHz. telemetry: a function or its import path, called
+        with the measurements of `parlora.telemetry` in the processes that make them.
         """
         spec = build_spec(
             SessionOptions(
@@ -106,6 +108,7 @@ class SessionHost:
                 audio_format,
                 limits,
                 session_id,
+                telemetry,
             )
         )
         sink = _sink(event_sink, spec.session_id)

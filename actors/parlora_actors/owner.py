@@ -11,6 +11,7 @@ import select
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from parlora import telemetry
 from parlora._process import set_batch_scheduling
 from parlora.audio.format import AudioFormat
 from parlora.audio.ring import Ring
@@ -23,6 +24,7 @@ from parlora.session.effects import Call
 from parlora.session.inputs import ErrorData
 from parlora.session.roles import Role
 from parlora.wire import from_data
+from parlora_actors.audio_telemetry import listen, tell_reads
 from parlora_actors.loop import Loop
 from parlora_actors.messages.owner import FROM_OWNER, TO_OWNER, Invoke, Observed, Replied, Start
 from parlora_actors.owner_calls import cleared_epoch, invocation
@@ -66,6 +68,7 @@ class OwnerInit:
     audio_out: tuple[int, ...] = ()
     instructions: str | None = None
     history: tuple[dict[str, Any], ...] = field(default=())
+    telemetry: Component | None = None
 
     @property
     def descriptors(self) -> tuple[int, ...]:
@@ -89,6 +92,7 @@ class Owner:
         self._stuck_in: str | None = None
         if self._init.role is Role.BACKEND:
             set_batch_scheduling()
+        listen(self._init.telemetry)
         loop.watch(self._outbox.fileno(), self._drain_outbox)
         self._link = WatchedLink(
             loop, self._init.link, TO_OWNER, FROM_OWNER, self._on_message, self._on_coordinator_end
@@ -110,6 +114,7 @@ class Owner:
         identity = Identity(str(init.role), init.session_id, message.adapter_id, message.generation)
         self._events = events = OwnerEvents(self._outbox, identity, lambda data: self._secrets.hide(data))
         ports = Ports(init, self._rings)
+        self._tell_reads(message)
 
         def start(adapter: Any) -> Any:
             return adapter.start(ports.adapter_init(adapter, events, message))
@@ -122,6 +127,18 @@ class Owner:
         )
         self._worker.submit(Job(f"{init.role}.start", start, self._hand_over(self._started)))
         self._worker.start()
+
+    def _tell_reads(self, message: Start) -> None:
+        """What is taken of the channel's playback, or of what the provider generated."""
+        who = {
+            "session_id": self._init.session_id,
+            "adapter_id": message.adapter_id,
+            "generation": message.generation,
+        }
+        if self._init.role is Role.CHANNEL:
+            tell_reads(self._loop, self._rings["audio_in"], telemetry.CHANNEL_PLAYOUT, who)
+        elif self._init.role is Role.PROVIDER:
+            tell_reads(self._loop, self._rings["audio_out"], telemetry.PROVIDER_AUDIO_READ, who)
 
     def _build(self) -> Any:
         """On the worker thread: a file of secrets may be slow to read."""

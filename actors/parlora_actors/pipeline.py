@@ -1,7 +1,8 @@
 """The two processes that move frames: a shell around the native pump, which does all of it (design §6).
 
 Python hears of control only: hold, drain, forward, a new epoch, suppression, backpressure, the end. No adapter code
-runs here and none is called, so nothing an application does keeps a pipeline from stopping.
+runs here and none is called, so nothing an application does keeps a pipeline from stopping. Only a telemetry handler,
+if the application has one, runs on a thread of its own.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from parlora.audio.format import AudioFormat
 from parlora.audio.port import Loss
 from parlora.audio.pump import InputPump, OutputPump, Pacing, Pump, PumpCause, PumpEvent, PumpEventKind
 from parlora.audio.ring import Ring, RingReader
+from parlora.component import Component
 from parlora.contract.channel import OutputPacing
 from parlora.errors import Unsupported
 from parlora.session.roles import Role
 from parlora.wire import from_data
+from parlora_actors.audio_telemetry import listen, tell_ticks
 from parlora_actors.loop import Loop
 from parlora_actors.messages.pipeline import (
     FROM_PIPELINE,
@@ -45,6 +48,7 @@ class PipelineInit:
     link: int
     source: tuple[int, ...]
     sink: tuple[int, ...]
+    telemetry: Component | None = None
 
     @property
     def descriptors(self) -> tuple[int, ...]:
@@ -98,6 +102,9 @@ class Pipeline:
         elif self._pump is None:
             self._pump = self.open(message.pacing)
             self._loop.watch(self._pump.fileno(), self._take_events)
+            listen(self._init.telemetry)
+            who = {"session_id": self._init.session_id, "stream": self.stream}
+            tell_ticks(self._loop, self._pump, self._sink, who)
 
     def _stop(self) -> None:
         if self._pump is None:

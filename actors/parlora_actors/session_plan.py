@@ -125,7 +125,9 @@ def given(role: Role, spec: SessionSpec, rings: Rings, link: int, listener: int,
 
 def _pipeline(role: Role, spec: SessionSpec, link: int, source: Ring, sink: Ring) -> PipelineInit:
     timeout_ms = spec.limits.backpressure_timeout_ms
-    return PipelineInit(role, spec.session_id, spec.audio_format, timeout_ms, link, _numbers(source), _numbers(sink))
+    return PipelineInit(
+        role, spec.session_id, spec.audio_format, timeout_ms, link, _numbers(source), _numbers(sink), spec.telemetry
+    )
 
 
 def _owner(role: Role, spec: SessionSpec, link: int, rings: Rings) -> OwnerInit:
@@ -152,6 +154,7 @@ def _owner(role: Role, spec: SessionSpec, link: int, rings: Rings) -> OwnerInit:
         audio_out=audio_out,
         instructions=spec.instructions if is_provider else None,
         history=spec.history if is_provider else (),
+        telemetry=spec.telemetry,
     )
 
 

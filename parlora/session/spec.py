@@ -17,6 +17,7 @@ class SessionSpec:
     instructions, history: kept for the provider. history entries are `{"speaker": "user"|"assistant", "text": str}`,
     oldest first. context: the first snapshot's application_context. limits: byte bounds already resolved for the
     format, but for the provider's generated-audio bounds, which its owner completes from its profile.
+    telemetry: a module-level function that gets the measurements made in the session's processes.
     deadline_us: when startup must be over, absolute and local monotonic; stamped once by the host.
     """
 
@@ -31,3 +32,4 @@ class SessionSpec:
     instructions: str | None = None
     history: tuple[dict[str, Any], ...] = ()
     context: dict[str, Any] = field(default_factory=dict)
+    telemetry: Component | None = None

@@ -57,7 +57,8 @@ class CloudCall:
         self._shutdown_ms = limits.shutdown_timeout_ms
         self._commands = CommandLog(limits.max_records)
         hears, says = service.wire_formats(format)
-        self._output = Output(init.audio_out, format, limits.max_frame_bytes, says)
+        who = {"session_id": init.session_id, "adapter_id": init.adapter_id, "generation": init.generation}
+        self._output = Output(init.audio_out, format, limits.max_frame_bytes, says, who)
         self._input = InputThread(
             init.audio_in, format, hears, limits.audio_queue_bytes, self._send_audio, self._every_100_ms
         )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from parlora import telemetry
 from parlora.audio.format import AudioFormat
 from parlora.audio.port import AudioSink, Loss, WriteResult
 from parlora.audio.ring_types import now_us
@@ -35,8 +37,17 @@ class _Mode(StrEnum):
 class Output:
     """Writes packets to the sink. Not thread-safe: the shell's lock guards it."""
 
-    def __init__(self, sink: AudioSink, format: AudioFormat, max_frame_bytes: int, wire: AudioFormat) -> None:
+    def __init__(
+        self,
+        sink: AudioSink,
+        format: AudioFormat,
+        max_frame_bytes: int,
+        wire: AudioFormat,
+        identity: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`identity`: what telemetry says of who received a packet: session_id, adapter_id and generation."""
         self._sink = sink
+        self._identity = dict(identity or {})
         self._format = format
         self._wire_sample_bytes = wire.sample_bytes
         self._frame_bytes = min(format.bytes_for_us(FRAME_US), max_frame_bytes)
@@ -59,6 +70,15 @@ class Output:
         data = self._conversion.process(packet)
         if not data:
             return None
+        if not telemetry.is_active():
+            return self._take(data)
+        at_us, before = now_us(), self._sink.status().queued_bytes
+        discarded = self._discarded_bytes()
+        overload = self._take(data)
+        self._tell_received(at_us, before, data, overload, self._discarded_bytes() - discarded)
+        return overload
+
+    def _take(self, data: bytes) -> Overload | None:
         if self._mode is _Mode.CLOSED:
             return None
         if self._mode is _Mode.DISCARDING:
@@ -122,6 +142,30 @@ class Output:
             "oldest_age_us": self._trace.oldest_age_us(now),
             "trace": self._trace.entries(now),
         }
+
+    def _discarded_bytes(self) -> int:
+        return sum(loss.bytes for loss in self._discarded.values())
+
+    def _tell_received(self, at_us: int, before: int, data: bytes, overload: Overload | None, discarded: int) -> None:
+        """One measurement of one packet, whatever became of it (spec 000 §14)."""
+        if self._mode is _Mode.CLOSED:
+            outcome = "closed"
+        elif overload is not None:
+            outcome = "backpressure"
+        else:
+            outcome = "discarded" if discarded else "accepted"
+        telemetry.emit(
+            telemetry.PROVIDER_AUDIO_RECEIVED,
+            {
+                "at_us": at_us,
+                "bytes": len(data),
+                "duration_us": self._format.duration_us(len(data)),
+                "queue_before_bytes": before,
+                "queue_bytes": self._sink.status().queued_bytes,
+                "dropped_bytes": 0 if outcome == "accepted" else len(data),
+            },
+            {**self._identity, "outcome": outcome},
+        )
 
     def _write(self, data: bytes) -> Overload | None:
         now = now_us()
