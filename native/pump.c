@@ -101,9 +101,9 @@ void pl_pump_get_health(const pl_pump *pump, pl_pump_health *health)
     *health = (pl_pump_health){
         .frames = PL_LOAD(pump->frames), .bytes = PL_LOAD(pump->bytes), .duration_us = PL_LOAD(pump->duration_us),
         .last_at_us = PL_LOAD(pump->last_at_us), .late_max_us = PL_LOAD(pump->late_max_us),
-        .wakes = PL_LOAD(pump->wakes), .epoch = PL_LOAD(pump->cleared), .forwarding = PL_LOAD(pump->forwarding),
-        .suppressed = PL_LOAD(pump->suppressed), .realtime = PL_LOAD(pump->realtime),
-        .finished = PL_LOAD(pump->finished)};
+        .wakes = PL_LOAD(pump->wakes), .turns = PL_LOAD(pump->turns), .epoch = PL_LOAD(pump->cleared),
+        .forwarding = PL_LOAD(pump->forwarding), .suppressed = PL_LOAD(pump->suppressed),
+        .realtime = PL_LOAD(pump->realtime), .finished = PL_LOAD(pump->finished)};
 }
 
 /* --- the pump thread ---------------------------------------------------------------------------------------------- */
@@ -217,12 +217,30 @@ static void sleep_for_data(pl_pump *pump)
         sleep_until(pump, pump->source->data_fd, pl_monotonic_us() + pump->config.poll_us);
 }
 
+/* Once for each stretch without room in the sink, and only if enough waits before it: half of what the source may hold,
+ * or all that the sink may, whichever is less. This pump retains nothing, so what waits is what the source holds. */
+static void report_pressure(pl_pump *pump)
+{
+    pl_ring_stats source, sink;
+    pl_ring_get_stats(pump->source, &source);
+    pl_ring_get_stats(pump->sink, &sink);
+    uint64_t half = source.max_bytes / 2, threshold = half < sink.max_bytes ? half : sink.max_bytes;
+    if (source.queued_bytes < threshold)
+        return;
+    pump->pressed = 1;
+    pl_report(pump, PL_PUMP_PRESSED, PL_CAUSE_NONE, source.queued_bytes, sink_epoch(pump), (pl_loss){0});
+}
+
 /* PL_CAUSE_BACKPRESSURE if the sink has had no room for too long. */
 static int sleep_for_space(pl_pump *pump, uint32_t bytes)
 {
     uint64_t now = pl_monotonic_us();
-    if (!pump->blocked_us)
+    if (!pump->blocked_us) {
         pump->blocked_us = now;
+        pump->pressed = 0;
+    }
+    if (pump->config.pressed_us && !pump->pressed && now - pump->blocked_us >= pump->config.pressed_us)
+        report_pressure(pump);
     uint64_t deadline = pump->blocked_us + pump->config.backpressure_us;
     if (now >= deadline)
         return PL_CAUSE_BACKPRESSURE;
@@ -246,7 +264,10 @@ static int work(pl_pump *pump)
         sleep_for_data(pump);
         return pl_is_drained(pump->source) ? PL_CAUSE_SOURCE_CLOSED : PL_CAUSE_NONE;
     }
+    uint64_t before = PL_LOAD(pump->frames);
     pl_turn_result turn = pl_forward_turn(pump);
+    if (PL_LOAD(pump->frames) != before)
+        PL_STORE(pump->turns, PL_LOAD(pump->turns) + 1);
     switch (turn.end) {
     case PL_TURN_MORE:
         sched_yield();

@@ -23,7 +23,8 @@ enum pl_pump_event_kind {
     PL_PUMP_RESUMED = 4,    /* forwarding again; loss: everything thrown away meanwhile, the last drain included */
     PL_PUMP_DISCARDED = 5,  /* loss that belongs to no acknowledgment; cause says why */
     PL_PUMP_PEER_DIED = 6,  /* cause: which side's process; the pump goes on until told to stop */
-    PL_PUMP_STOPPED = 7     /* last event; cause says why */
+    PL_PUMP_PRESSED = 7,    /* `command`: bytes that wait in the source while the sink has taken nothing for a while */
+    PL_PUMP_STOPPED = 8     /* last event; cause says why */
 };
 
 enum pl_pump_cause {
@@ -55,6 +56,7 @@ typedef struct {
                              before it, so that a backlog drains at up to twice media rate; 0: never */
     uint64_t poll_us;          /* longest sleep, should a hint get lost */
     uint64_t backpressure_us;  /* longest time without room in the sink */
+    uint64_t pressed_us;       /* report pressure when the sink has had no room for this long; 0: never */
     uint32_t turn_frames;      /* most frames between two looks at the commands */
     int source_pidfd, sink_pidfd; /* processes at the other ends, or -1; they stay the caller's */
 } pl_pump_config;
@@ -63,6 +65,7 @@ typedef struct {
     uint64_t frames, bytes, duration_us, last_at_us; /* forwarded */
     uint64_t late_max_us; /* paced: furthest behind schedule within a stretch of speech */
     uint64_t wakes;       /* sleeps that ended */
+    uint64_t turns;       /* turns that forwarded something, at most turn_frames each */
     uint64_t epoch;       /* newest acknowledged clear */
     uint32_t forwarding, suppressed, realtime, finished;
 } pl_pump_health;

@@ -23,13 +23,14 @@ struct pl_pump {
 
     /* State that other threads may read. */
     _Atomic uint32_t forwarding, suppressed, realtime, finished;
-    _Atomic uint64_t frames, bytes, duration_us, last_at_us, late_max_us, wakes, cleared;
+    _Atomic uint64_t frames, bytes, duration_us, last_at_us, late_max_us, wakes, turns, cleared;
 
     /* The pump thread's own. */
     uint64_t suppress_done;              /* last `suppress` word acted on */
     uint64_t start_us, start_bytes;      /* schedule: byte n of this stretch is due at start + n / rate; 0: none yet */
     uint32_t last_bytes;                 /* of the frame forwarded last */
     uint64_t blocked_us;                 /* since when the sink has had no room; 0: it has */
+    uint32_t pressed;                    /* pressure was reported since blocked_us */
     uint64_t stale_us;                   /* since when `stale` holds something */
     pl_loss stale, muted;                /* discarded, not yet reported */
     pl_pump_event owed[PL_KINDS][PL_CAUSES]; /* reported while the array was full; kind 0 marks an empty place */

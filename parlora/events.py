@@ -80,6 +80,7 @@ class EventType(StrEnum):
     POLICY_FAILED = "policy_failed"
     POLICY_REJECTED = "policy_rejected"
     PROGRESS_CHANGED = "progress_changed"
+    RECOVERY_PRESSURE = "recovery_pressure"
 
 
 @dataclass(frozen=True, slots=True)

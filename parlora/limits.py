@@ -35,6 +35,10 @@ PACING_SLACK_MS: Final = 100
 """How far behind its schedule a paced pump may fall and still catch up: longer than a scheduling stall, shorter than
 the queues (200 ms). A longer pause is a pause of speech and starts a new schedule."""
 
+RECOVERY_PRESSURE_MS: Final = 40
+"""How long a channel with a clock of its own may take nothing from a full queue before it is asked to end a recovery
+hold: one that plays takes a frame of 20 ms twice meanwhile, so that only a hold is told, once (spec 000 §13)."""
+
 CATCH_UP_MS: Final = 40
 """How long captured audio may wait for its turn before it goes faster than media rate: the frame under way and one more
 of 20 ms for the jitter of its source. What waits longer is a backlog, and every later word would wait as long."""

@@ -114,6 +114,16 @@ def input_of(role: Role, message: Any, at_us: int, fresh: str) -> inputs.Input:
             return inputs.PipelineLost(*stamp, role, message.stream, message.cause, message.loss)
         case pipeline.Stalled():
             return inputs.PipelineStalled(*stamp, role, message.epoch, message.blocked_us)
+        case pipeline.Pressed():
+            return inputs.PipelinePressed(
+                *stamp,
+                role,
+                message.epoch,
+                message.queued_bytes,
+                message.capacity_bytes,
+                message.pending_bytes,
+                message.threshold_bytes,
+            )
         case policy.Up():
             return inputs.PolicyUp(*stamp)
         case policy.Decided():

@@ -53,6 +53,7 @@ def _named(*names: str) -> Callable[[Role, Arguments], tuple[Any, ...]]:
     return lambda role, data: tuple(data[name] for name in names)
 
 
+_CHANNEL: Final = frozenset({Role.CHANNEL})
 _PROVIDER: Final = frozenset({Role.PROVIDER})
 _BACKEND: Final = frozenset({Role.BACKEND})
 _AUDIO: Final = frozenset({Role.CHANNEL, Role.PROVIDER})
@@ -78,6 +79,7 @@ _CALLBACKS: Final[dict[Call, _Callback]] = {
         takes_command_id=False,
         optional=True,
     ),
+    Call.RELEASE_OUTPUT_RECOVERY: _Callback(_CHANNEL, _named("epoch"), takes_command_id=False),
 }
 
 _ASYNC_NAMES: Final = ("start", *(str(call) for call in _CALLBACKS))

@@ -31,6 +31,7 @@ from parlora_actors.messages.pipeline import (
     Drained,
     Lost,
     Open,
+    Pressed,
     Stalled,
     Stop,
 )
@@ -200,12 +201,19 @@ class OutputPipeline(Pipeline):
             self._switches = deque(pair for pair in self._switches if pair[0] > event.command)
         else:
             answered = []
+            if event.kind is PumpEventKind.PRESSED:
+                self._tell_pressure(event)
         for control in answered[:-1]:
             self.done(control, event.epoch, Loss())
         if answered:
             self.done(answered[-1], event.epoch, event.loss)
         else:
             super().on_loss(event)
+
+    def _tell_pressure(self, event: PumpEvent) -> None:
+        capacity = self._source.stats().max_bytes
+        threshold = min(capacity // 2, self._sink.stats().max_bytes)
+        self._link.send(Pressed(event.epoch, event.command, capacity, 0, threshold))  # the pump holds no audio
 
     def _clear(self, message: Control, epoch: int) -> None:
         if self._output is None:

@@ -28,7 +28,7 @@ from parlora.audio.format import AudioFormat
 from parlora.audio.port import Loss
 from parlora.audio.ring import EPOCH_MAX, Ring, now_us
 from parlora.errors import Closed, Conflict, InvalidArgument, Timeout
-from parlora.limits import CATCH_UP_MS, CHANNEL_TURN_FRAMES, PACING_SLACK_MS, PUMP_POLL_MS
+from parlora.limits import CATCH_UP_MS, CHANNEL_TURN_FRAMES, PACING_SLACK_MS, PUMP_POLL_MS, RECOVERY_PRESSURE_MS
 
 
 class PumpEventKind(StrEnum):
@@ -40,6 +40,7 @@ class PumpEventKind(StrEnum):
     RESUMED = "resumed"
     DISCARDED = "discarded"
     PEER_DIED = "peer_died"
+    PRESSED = "pressed"
     STOPPED = "stopped"
 
 
@@ -74,8 +75,8 @@ class Pacing(StrEnum):
 class PumpEvent:
     """One report. `loss` is what was discarded and is counted in no other event.
 
-    `command` is the number of the newest suppress command that SUPPRESSED or RESUMED answers, else 0. `epoch` is the
-    epoch that CLEARED acknowledges, else the sink's at the time.
+    `command` is the number of the newest suppress command that SUPPRESSED or RESUMED answers, for PRESSED the bytes
+    that wait in the source, else 0. `epoch` is the epoch that CLEARED acknowledges, else the sink's at the time.
     """
 
     kind: PumpEventKind
@@ -91,7 +92,8 @@ class PumpHealth:
     """Counters of the frames forwarded, and the pump's state.
 
     `last_at_us` is 0 before the first frame; `late_max_us` is the furthest that a paced pump was behind its schedule;
-    `epoch` the newest clear it acknowledged; `realtime` whether SCHED_FIFO was granted.
+    `wakes` counts sleeps that ended, `turns` those stretches of at most 20 frames between two looks at the commands;
+    `epoch` is the newest clear it acknowledged; `realtime` whether SCHED_FIFO was granted.
     """
 
     frames: int
@@ -100,6 +102,7 @@ class PumpHealth:
     last_at_us: int
     late_max_us: int
     wakes: int
+    turns: int
     epoch: int
     forwarding: bool
     suppressed: bool
@@ -123,6 +126,7 @@ class Pump:
         backpressure_timeout_ms: int,
         paced: bool,
         catches_up: bool = False,
+        reports_pressure: bool = False,
         source_pidfd: int | None = None,
         sink_pidfd: int | None = None,
     ) -> None:
@@ -136,6 +140,7 @@ class Pump:
                 "catch_up_us": CATCH_UP_MS * 1_000 if catches_up else 0,
                 "poll_us": PUMP_POLL_MS * 1_000,
                 "backpressure_us": backpressure_timeout_ms * 1_000,
+                "pressed_us": RECOVERY_PRESSURE_MS * 1_000 if reports_pressure else 0,
                 "turn_frames": CHANNEL_TURN_FRAMES,
                 "source_pidfd": -1 if source_pidfd is None else source_pidfd,
                 "sink_pidfd": -1 if sink_pidfd is None else sink_pidfd,
@@ -203,6 +208,7 @@ class Pump:
             last_at_us=raw.last_at_us,
             late_max_us=raw.late_max_us,
             wakes=raw.wakes,
+            turns=raw.turns,
             epoch=raw.epoch,
             forwarding=bool(raw.forwarding),
             suppressed=bool(raw.suppressed),
@@ -287,6 +293,7 @@ class OutputPump(Pump):
             audio_format,
             backpressure_timeout_ms=backpressure_timeout_ms,
             paced=pacing is Pacing.PIPELINE,
+            reports_pressure=pacing is Pacing.CHANNEL,
             source_pidfd=source_pidfd,
             sink_pidfd=sink_pidfd,
         )

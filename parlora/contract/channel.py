@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from parlora.audio.format import AudioFormat
 from parlora.contract.adapter import Adapter
+from parlora.errors import Unsupported
 
 
 class OutputPacing(StrEnum):
@@ -95,4 +96,9 @@ class Channel(Adapter):
         """
 
     def release_output_recovery(self, epoch: int) -> None:
-        """Optional: end a recovery hold of this epoch early (spec 000 §13). A mismatched epoch is ignored."""
+        """Optional: end a recovery hold of this epoch early (spec 000 §13). A mismatched epoch is ignored.
+
+        A hint that may be repeated: it drops nothing and leaves the playback rate alone. Raises `Unsupported` in a
+        channel that holds nothing back.
+        """
+        raise Unsupported("this channel has no recovery hold", details={"call": "release_output_recovery"})

@@ -158,7 +158,7 @@ def _settle(turn: Turn, command: Command, error: ErrorData | None) -> None:
     unknown = execution_of(error) == UNKNOWN
     if unknown:
         ledger.settle(turn, command.id, ledger.UNKNOWN)
-    elif error is not None or command.purpose in (Purpose.RESUME, Purpose.RESOLVE, Purpose.SUBMIT):
+    elif error is not None or command.purpose in (Purpose.RELEASE, Purpose.RESUME, Purpose.RESOLVE, Purpose.SUBMIT):
         ledger.settle(turn, command.id, ledger.FAILED if error is not None else ledger.COMPLETED)
     turn.handlers[command.purpose].replied(turn, command, error)
     if unknown and error is not None:

@@ -37,8 +37,8 @@ class Call(StrEnum):
     `{"on": bool}` (MuteInput). append_context: `{update}` with kind, text, delegation_id. submit: `{request}`, a
     BackendRequest. update: `{request_id, update, task_revision}`. cancel: `{request_id, reason}`. close: `{policy}`.
     clear_output: `{epoch}`. resume_output: `{token}`. recover_output: `{token, snapshot}`. resolve_delegation:
-    `{delegation_id, outcome}`. The last four are optional callbacks that take no command id; returning is their
-    whole outcome.
+    `{delegation_id, outcome}`. release_output_recovery: `{epoch}`. The last five are optional callbacks that take no
+    command id; returning is their whole outcome.
     """
 
     CONTROL = "control"
@@ -51,6 +51,7 @@ class Call(StrEnum):
     RESUME_OUTPUT = "resume_output"
     RECOVER_OUTPUT = "recover_output"
     RESOLVE_DELEGATION = "resolve_delegation"
+    RELEASE_OUTPUT_RECOVERY = "release_output_recovery"
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,6 +135,18 @@ class PipelineStalled(Input):
 
 
 @dataclass(frozen=True, slots=True)
+class PipelinePressed(Input):
+    """A channel with a clock of its own takes nothing while generated audio piles up (spec 000 §13)."""
+
+    role: Role
+    epoch: int
+    queued_bytes: int
+    capacity_bytes: int
+    pending_bytes: int
+    threshold_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyUp(Input):
     """A policy worker is there and has imported its policy."""
 

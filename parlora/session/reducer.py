@@ -22,6 +22,7 @@ from parlora.session import (
     delivery,
     jobs,
     policy_runs,
+    pressure,
     progress,
     records,
     shutdown,
@@ -43,6 +44,7 @@ from parlora.session.inputs import (
     Input,
     PipelineDrained,
     PipelineLost,
+    PipelinePressed,
     PipelineReplied,
     PipelineStalled,
     PolicyReplied,
@@ -155,6 +157,7 @@ COMMAND_HANDLERS: Final[Mapping[Purpose, CommandHandler]] = {
     Purpose.CONTROL: controls.CONTROL_HANDLER,
     Purpose.RESUME: controls.RESUME_HANDLER,
     Purpose.RESOLVE: delegations.RESOLVE_HANDLER,
+    Purpose.RELEASE: pressure.RELEASE_HANDLER,
 }
 
 _INPUTS: Final[dict[type[Input], Callable[[Turn, Any], None]]] = {
@@ -167,6 +170,7 @@ _INPUTS: Final[dict[type[Input], Callable[[Turn, Any], None]]] = {
     PipelineReplied: controls.pipeline_replied,
     PipelineLost: _lost,
     PipelineStalled: _stalled,
+    PipelinePressed: pressure.pressed,
     PolicyUp: _policy_up,
     PolicyReplied: policy_runs.replied,
     ProcessDown: _down,

@@ -235,6 +235,7 @@ class Purpose(StrEnum):
     CONTROL = "control"
     RESUME = "resume"
     RESOLVE = "resolve"
+    RELEASE = "release"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import select
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from parlora.audio.format import AudioFormat
 from parlora.audio.port import Loss
 from parlora.audio.pump import InputPump, OutputPump, Pacing, Pump, PumpEvent, PumpEventKind
-from parlora.audio.ring import FrameHeader, Ring, RingReader, RingSpec, RingWriter, now_us
+from parlora.audio.ring import FrameHeader, Ring, RingReader, RingSpec, RingWriter, Verdict, now_us
 
 PATIENCE_US = 10_000_000
 FRAME_BYTES = 960
@@ -96,6 +97,20 @@ def rig(
             yield made
         finally:
             pump.close(now_us() + PATIENCE_US)
+
+
+def fill(r: Rig, numbers: range) -> None:
+    """Write frames that all fit."""
+    for number in numbers:
+        assert r.writer.write(numbered(number), duration_us=FRAME_US) is Verdict.OK
+
+
+def until(what: str, look: Callable[[], bool]) -> None:
+    """Wait until `look` is true."""
+    deadline = now_us() + PATIENCE_US
+    while not look():
+        assert now_us() < deadline, f"waited {PATIENCE_US} us for {what}"
+        threading.Event().wait(0.001)
 
 
 def numbered(number: int, size: int = FRAME_BYTES) -> bytes:

@@ -89,6 +89,7 @@ def test_pacing_keeps_fractions_of_a_millisecond(audio_format: AudioFormat, fram
             assert headers[-1].admitted_us - headers[0].admitted_us <= exact + late + 20_000
 
 
+@pytest.mark.row("AU-17")
 def test_a_paced_pump_never_runs_ahead_of_media_rate() -> None:
     bounds = RingSpec(max_bytes=96_000, max_age_ms=0, max_frame_bytes=4_800)
     with rig(paced=True, source=bounds, sink=bounds) as r:
@@ -110,6 +111,7 @@ def test_output_is_offered_only_where_there_is_room_and_waits_in_the_source() ->
         assert stats.rejected[Verdict.FULL] == Loss(), "a frame that does not fit is not even offered"
 
 
+@pytest.mark.row("LM-10")
 def test_sustained_backpressure_stops_the_pump_and_loses_nothing() -> None:
     with rig(backpressure_timeout_ms=50) as r:
         fill(r.writer, range(15))
@@ -130,6 +132,7 @@ def test_a_sink_that_empties_in_time_is_no_backpressure() -> None:
         assert r.stop().cause is PumpCause.ASKED
 
 
+@pytest.mark.row("AU-14", "EP-03", "EP-13")
 def test_a_clear_drops_what_waits_and_is_acknowledged_with_the_loss() -> None:
     with rig() as r:
         fill(r.writer, range(30))
@@ -161,6 +164,7 @@ def test_a_repeated_clear_needs_no_second_acknowledgment_and_concurrent_ones_coa
         assert [event.epoch for event in r.seen if event.kind is PumpEventKind.CLEARED][-1] == 4
 
 
+@pytest.mark.row("EP-02")
 def test_nothing_of_an_old_epoch_is_read_after_a_clear_while_frames_flow() -> None:
     with rig() as r:
         r.pump.go()
@@ -187,6 +191,7 @@ def test_nothing_of_an_old_epoch_is_read_after_a_clear_while_frames_flow() -> No
         thread.join()
 
 
+@pytest.mark.row("EP-10", "EP-11")
 def test_suppression_throws_away_each_poll_and_once_more_on_resume() -> None:
     with rig() as r:
         r.pump.go()

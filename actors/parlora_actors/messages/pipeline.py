@@ -72,5 +72,19 @@ class Stalled:
     blocked_us: int
 
 
+@dataclass(frozen=True, slots=True)
+class Pressed:
+    """A channel with a clock of its own takes nothing, while at least `threshold_bytes` of generated audio wait.
+
+    queued_bytes and capacity_bytes: the provider's store. pending_bytes: what the pipeline itself retains.
+    """
+
+    epoch: int
+    queued_bytes: int
+    capacity_bytes: int
+    pending_bytes: int
+    threshold_bytes: int
+
+
 TO_PIPELINE = MessageSet(1, Drain, Open, Control, Stop)
-FROM_PIPELINE = MessageSet(1, Drained, Done, Lost, Stalled)
+FROM_PIPELINE = MessageSet(1, Drained, Done, Lost, Stalled, Pressed)

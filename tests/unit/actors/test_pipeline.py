@@ -19,6 +19,7 @@ from parlora_actors.messages.pipeline import (
     Drained,
     Lost,
     Open,
+    Pressed,
     Stalled,
     Stop,
 )
@@ -178,3 +179,20 @@ def test_a_pipeline_stops_when_asked_and_with_its_coordinator(start: Start, role
         else:
             subject.peer.close()
         run_until(subject.loop, lambda: subject.loop.exit_code == 0)  # noqa: B023
+
+
+@pytest.mark.row("PR-06", "PR-10")
+@pytest.mark.parametrize("pacing", list(OutputPacing))
+def test_pressure_before_a_channel_with_its_own_clock_is_told_with_what_was_measured(
+    start: Start, pacing: OutputPacing
+) -> None:
+    subject = start(Role.OUTPUT_PIPELINE)
+    subject.peer.send(Open(pacing))
+    subject.write(10)
+    run_until(subject.loop, lambda: subject.forwarded() == 10)
+    subject.write(5)  # half of what the source may hold, which is less than all that the sink may
+    if pacing is OutputPacing.CHANNEL:
+        assert subject.peer.wait_for(Pressed) == Pressed(0, 5 * 960, 9_600, 0, 4_800)
+    else:
+        assert subject.peer.wait_for(Stalled).epoch == 0
+        assert not [message for message in subject.peer.received if isinstance(message, Pressed)]
