@@ -105,6 +105,7 @@ _BOUNDS: Final[dict[str, tuple[int, int]]] = {
     "policy_timeout_ms": (10, 60_000),
     "cancellation_timeout_ms": (10, 60_000),
     "ack_timeout_ms": (100, 120_000),
+    "unresponsive_timeout_ms": (1_000, 60_000),
     "provider_audio_max_age_ms": (100, 120_000),
 }
 _BYTE_FIELDS: Final = ("audio_queue_bytes", "provider_audio_queue_bytes", "max_frame_bytes")
@@ -140,6 +141,7 @@ class Limits:
     policy_timeout_ms: each interpretation attempt; 10 to 60,000.
     cancellation_timeout_ms: a cancel mapping of a backend; 10 to 60,000.
     ack_timeout_ms: a provider's acknowledgment of an append; 100 to 120,000.
+    unresponsive_timeout_ms: silence of a process of the session that counts as its death; 1,000 to 60,000.
     """
 
     audio_queue_bytes: int | None = None
@@ -160,6 +162,7 @@ class Limits:
     policy_timeout_ms: int = 5_000
     cancellation_timeout_ms: int = 1_000
     ack_timeout_ms: int = 10_000
+    unresponsive_timeout_ms: int = 2_000
 
     @classmethod
     def from_data(cls, data: object, field: str = "limits") -> Limits:

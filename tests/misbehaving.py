@@ -334,3 +334,11 @@ class Segfaults(TrivialBackend):
 
     def submit(self, request: BackendRequest, command_id: str) -> None:
         ctypes.string_at(0)
+
+
+class KeepsTheLock(TrivialBackend):
+    """Takes a request, and some time later keeps the interpreter's lock in C for ever: no thread of it runs then."""
+
+    def submit(self, request: BackendRequest, command_id: str) -> None:
+        self._sink.emit("request_started", {"task_revision": request.task_revision}, request_id=request.id)
+        threading.Timer(0.1, lambda: ctypes.PyDLL(None).sleep(600)).start()

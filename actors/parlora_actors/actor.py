@@ -30,7 +30,7 @@ from parlora_actors.node_log import NodeLog, NodeLogHandler
 from parlora_actors.procfs import start_ticks
 from parlora_actors.supervision_link import Life, Packet, SupervisionLink
 from parlora_actors.timers import Timer, TimerQueue
-from parlora_actors.timing import now_us
+from parlora_actors.timing import SHOW_LIFE_US, now_us
 
 EXIT_CRASHED: Final = 70
 EXIT_ABANDONED: Final = 71
@@ -63,6 +63,7 @@ class ParloraActor(Actor):  # type: ignore[misc]
         self._watched: dict[int, Callable[[], None]] = {}
         self._link: SupervisionLink | None = None
         self._timers: TimerQueue | None = None
+        self._shown_life_us = 0
         self.ignored_messages = 0
         """Mail that was not understood and dropped."""
 
@@ -119,6 +120,12 @@ class ParloraActor(Actor):  # type: ignore[misc]
         It leaves at once and arrives even if this process ends right after.
         """
         return self._report(Life.NOTE, {"kind": kind, "body": body}, descriptors)
+
+    def show_life(self) -> None:
+        """Tell the supervisor that this process lives although it answers nothing just now: for what takes long."""
+        if now_us() - self._shown_life_us >= SHOW_LIFE_US:
+            self._shown_life_us = now_us()
+            self._report(Life.PONG, {})
 
     def say_hello(self) -> None:
         """Tell the supervisor that this process is started; only where `says_hello_itself`."""
@@ -200,7 +207,9 @@ class ParloraActor(Actor):  # type: ignore[misc]
             os._exit(EXIT_ABANDONED)
 
     def _on_packet(self, packet: Packet) -> None:
-        if packet.life == Life.STOP:
+        if packet.life == Life.PING:
+            self._report(Life.PONG, {})
+        elif packet.life == Life.STOP:
             self.on_stop(packet.body["deadline_us"])
         elif packet.life == Life.NOTE:
             body = packet.body["body"]

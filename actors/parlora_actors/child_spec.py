@@ -10,10 +10,13 @@ from enum import StrEnum
 from typing import Any, Final, Literal
 
 from parlora.errors import InvalidArgument
-from parlora_actors.timing import CHILD_SHUTDOWN_MS, CHILD_START_MS
+from parlora_actors.timing import CHILD_SHUTDOWN_MS, CHILD_START_MS, UNRESPONSIVE_MS
 
 BRUTAL_KILL: Final = "brutal_kill"
 INFINITY: Final = "infinity"
+
+LEAST_UNRESPONSIVE_MS: Final = 1_000
+"""Two pings: fewer would call a single lost moment a death."""
 
 
 class Restart(StrEnum):
@@ -103,7 +106,8 @@ class SupervisorSpec:
 
     intensity, period_ms: more than `intensity` restarts within `period_ms` and the supervisor gives up: it stops all
     children and ends. stop_ms: bound of a stop that the supervisor decided itself; `None` leaves it to the children's
-    own `shutdown`.
+    own `shutdown`. unresponsive_ms: how long a started child may answer no ping before it counts as dead, 1,000 or
+    more; `None` never pings, for children that may block.
     """
 
     children: tuple[ChildSpec, ...] = ()
@@ -114,12 +118,15 @@ class SupervisorSpec:
     start_wait: StartWait = StartWait.HELLO
     stop_order: StopOrder = StopOrder.REVERSE
     stop_ms: int | None = None
+    unresponsive_ms: int | None = UNRESPONSIVE_MS
 
     def __post_init__(self) -> None:
         if self.intensity < 0:
             raise InvalidArgument("intensity must be 0 or more", field="intensity")
         if self.period_ms < 1:
             raise InvalidArgument("period_ms must be positive", field="period_ms")
+        if self.unresponsive_ms is not None and self.unresponsive_ms < LEAST_UNRESPONSIVE_MS:
+            raise InvalidArgument(f"unresponsive_ms must be {LEAST_UNRESPONSIVE_MS} or more", field="unresponsive_ms")
         ids = [child.id for child in self.children]
         if len(set(ids)) != len(ids):
             raise InvalidArgument("the ids of children must differ", field="children")

@@ -47,21 +47,24 @@ class KillReport:
     elapsed_us: int
 
 
-def kill_below(root: int, deadline_us: int, *, spare: Collection[int] = ()) -> KillReport:
+def kill_below(
+    root: int, deadline_us: int, *, spare: Collection[int] = (), on_pass: Callable[[], None] = lambda: None
+) -> KillReport:
     """SIGKILL everything below `root` until nothing is alive or the deadline passes.
 
     `root` must be the caller or a descendant of it; only a subreaper as root is sure to keep its descendants.
     What is in `spare`, with everything below it, is left alone. The root itself is never signalled.
+    `on_pass` is called before each pass, which takes at most `GUARDIAN_POLL_US` and the time of a walk.
     Zombies of the caller are left to `reap_adopted` and to whoever started them.
     """
-    return _kill(root, deadline_us, spare=spare, inclusive=False)
+    return _kill(root, deadline_us, spare=spare, inclusive=False, on_pass=on_pass)
 
 
-def kill_tree(root: int, deadline_us: int) -> KillReport:
+def kill_tree(root: int, deadline_us: int, *, on_pass: Callable[[], None] = lambda: None) -> KillReport:
     """SIGKILL a descendant of the caller with everything below it. Its orphans fall to the caller: look there too."""
     if root == os.getpid():
         raise ValueError("a process cannot kill its own tree with itself")
-    return _kill(root, deadline_us, spare=(), inclusive=True)
+    return _kill(root, deadline_us, spare=(), inclusive=True, on_pass=on_pass)
 
 
 def reap_adopted(own_children: Collection[int], before: Callable[[int], None] | None = None) -> list[int]:
@@ -94,7 +97,9 @@ def has_no_children() -> bool:
     return False
 
 
-def _kill(root: int, deadline_us: int, *, spare: Collection[int], inclusive: bool) -> KillReport:
+def _kill(
+    root: int, deadline_us: int, *, spare: Collection[int], inclusive: bool, on_pass: Callable[[], None]
+) -> KillReport:
     started = now_us()
     killed: dict[Identity, None] = {}
     passes = 0
@@ -108,6 +113,7 @@ def _kill(root: int, deadline_us: int, *, spare: Collection[int], inclusive: boo
         if passes and now_us() >= deadline_us:
             break
         empty_walks = 0
+        on_pass()
         passes += 1
         for identity in _kill_batch(root, living, deadline_us):
             killed[identity] = None

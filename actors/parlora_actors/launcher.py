@@ -137,8 +137,13 @@ class Launcher:
     def _serve(self) -> None:
         """Until the host asked to stop and the root has stopped, or its time is over."""
         assert self._system is not None
+        rotate_us = now_us() + LOG_CHECK_US
         while self._stop_deadline_us is None:
-            if not self._wait(now_us() + LOG_CHECK_US):
+            self._wait(min(rotate_us, self._system.next_look_us))
+            if now_us() >= self._system.next_look_us:
+                self._system.look_at_root()
+            if now_us() >= rotate_us:
+                rotate_us = now_us() + LOG_CHECK_US
                 self._rotate_log()
         while not self._system.is_root_down:
             if not self._wait(self._stop_deadline_us):

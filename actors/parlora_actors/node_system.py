@@ -11,8 +11,11 @@ from parlora.errors import AdapterFailed, ParloraError
 from parlora.wire import pack
 from parlora_actors import birth, guardian, procfs
 from parlora_actors.actor import load_actor
+from parlora_actors.heartbeat import Beat, Heartbeat
 from parlora_actors.node_log import NodeLog
+from parlora_actors.supervised_process import UNRESPONSIVE
 from parlora_actors.supervision_link import Life, link_pair
+from parlora_actors.timing import HEARTBEAT_US, UNRESPONSIVE_MS, now_us
 from parlora_actors.transport.address import remove_socket
 from parlora_actors.transport.base import UnixSystemBase, start_system
 
@@ -48,6 +51,8 @@ class NodeSystem:
         self.is_up = False
         """Whether the root has said hello."""
         self.is_root_down = False
+        self._heartbeat = Heartbeat(UNRESPONSIVE_MS * 1_000, lambda: procfs.scheduling(self.root_pid))
+        self._looked_us = now_us()
         self.thespian_pids: frozenset[int] = frozenset()
         """Thespian's admin and logger, which end after everything else and count for nothing."""
 
@@ -81,6 +86,23 @@ class NodeSystem:
             found[self._root] = self._on_root_down
         return found
 
+    @property
+    def next_look_us(self) -> int:
+        """When to call `look_at_root` again."""
+        return self._looked_us + HEARTBEAT_US
+
+    def look_at_root(self) -> None:
+        """See whether the root does anything. Raises `NodeDown` if it does not."""
+        since_us, self._looked_us = now_us() - self._looked_us, now_us()
+        if not self.is_up or self.is_root_down:
+            return
+        self._read_link()
+        match self._heartbeat.look_again(since_us):
+            case Beat.PING:
+                self._link.send(Life.PING, {})
+            case Beat.SILENT:
+                raise NodeDown("root_down", {"how": UNRESPONSIVE})
+
     def ask_root_to_stop(self, deadline_us: int) -> None:
         """Ask the root to stop; `is_root_down` becomes true when it has."""
         self._link.send(Life.STOP, {"deadline_us": deadline_us})
@@ -110,6 +132,8 @@ class NodeSystem:
                 self.is_up = True
             elif packet.life == Life.BORN:
                 self._watch_root(packet.body["pid"], packet.body["start_ticks"])
+            elif packet.life == Life.PONG:
+                self._heartbeat.heard()
             elif packet.life in (Life.CRASH, Life.EXIT):
                 self._last_words[packet.life] = packet.body
             elif packet.life == Life.NOTE and packet.body["kind"] == STOP_NOTE:

@@ -40,6 +40,29 @@ def read_stat(pid: int) -> ProcessStat | None:
     return ProcessStat(pid, fields[0].decode(), int(fields[1]), int(fields[19]))
 
 
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """How a process's main thread got on with the scheduler since it began.
+
+    ran_us: on a processor. waited_us: ready to run, and another was let. is_runnable: running or ready right now.
+    """
+
+    ran_us: int
+    waited_us: int
+    is_runnable: bool
+
+
+def scheduling(pid: int) -> Scheduling | None:
+    """The main thread's scheduling; `None` if there is no such process or the kernel does not say."""
+    stat = read_stat(pid)
+    try:
+        with open(f"/proc/{pid}/task/{pid}/schedstat", "rb") as file:
+            ran_ns, waited_ns = map(int, file.read().split()[:2])
+    except (OSError, ValueError):
+        return None
+    return Scheduling(ran_ns // 1_000, waited_ns // 1_000, stat is not None and stat.state == "R")
+
+
 def start_ticks(pid: int) -> int:
     """The start time of a process that exists, in clock ticks since boot; 0 if it does not."""
     stat = read_stat(pid)

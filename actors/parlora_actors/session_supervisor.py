@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -43,7 +45,7 @@ from parlora_actors.obituary import (
 )
 from parlora_actors.session_plan import CHILDREN, COORDINATOR, POLICY, SUPERVISION, Rings, given
 from parlora_actors.session_processes import CLOSE_NOTE
-from parlora_actors.supervised_process import ChildExit, Inheritance
+from parlora_actors.supervised_process import UNRESPONSIVE, ChildExit, Inheritance
 from parlora_actors.supervision_actions import Finish
 from parlora_actors.supervision_link import MAX_PACKET_BYTES
 from parlora_actors.supervisor import Supervisor
@@ -82,7 +84,7 @@ class SessionSupervisor(Supervisor):
             self._loop, ours.detach(), TO_SUPERVISOR, TO_COORDINATOR, self._on_coordinator, on_end=lambda: None
         )
         self._coordinator.on_drained = self._close_sent
-        self.supervise(SUPERVISION)
+        self.supervise(replace(SUPERVISION, unresponsive_ms=self._spec.limits.unresponsive_timeout_ms))
         self.start_children(CHILDREN)
 
     # --- children come
@@ -157,23 +159,26 @@ class SessionSupervisor(Supervisor):
 
     def _kill_all_but_coordinator(self) -> None:
         spare = [self.child_pid(COORDINATOR)] if COORDINATOR in self.child_ids else []
-        self._killed += len(guardian.kill_below(os.getpid(), now_us() + GUARDIAN_US, spare=spare).killed)
+        self._killed += len(self._kill_below(spare).killed)
 
     def on_child_down(self, exit: ChildExit) -> None:
         """Tell the coordinator; if it is the one that died, kill the rest at once."""
         if exit.child_id == COORDINATOR:
             self._coordinator.drain()
-            self._killed += len(guardian.kill_below(os.getpid(), now_us() + GUARDIAN_US).killed)
+            self._killed += len(self._kill_below(()).killed)
             if self._closed is None:
                 cause = self._ending if exit.asked else COORDINATOR_DOWN
                 self._closed = self._obituary(exit, cause)
             return
         if not exit.asked and exit.child_id != POLICY:
             # What it started must not outlive it, wherever it hung itself (acceptance SL-40).
-            self._killed += len(guardian.kill_below(os.getpid(), now_us() + GUARDIAN_US, spare=self._pids()).killed)
+            self._killed += len(self._kill_below(self._pids()).killed)
         if not self._told_gone:
             self._coordinator.send(role_down(exit))
         self._tell_when_gone()
+
+    def _kill_below(self, spare: Collection[int]) -> guardian.KillReport:
+        return guardian.kill_below(os.getpid(), now_us() + GUARDIAN_US, spare=spare, on_pass=self.show_life)
 
     def _pids(self) -> list[int]:
         return [self.child_pid(child_id) for child_id in self.child_ids]
@@ -184,7 +189,7 @@ class SessionSupervisor(Supervisor):
         if any(child_id != COORDINATOR for child_id in self.child_ids):
             return
         spare = [self.child_pid(COORDINATOR)]
-        report = guardian.kill_below(os.getpid(), now_us() + GUARDIAN_US, spare=spare)
+        report = self._kill_below(spare)
         self._killed += len(report.killed)
         self._told_gone = True
         self._coordinator.send(Gone(self._killed, [str(each.pid) for each in report.left]))
@@ -222,7 +227,9 @@ class SessionSupervisor(Supervisor):
 def role_down(exit: ChildExit) -> RoleDown:
     """What the coordinator is told about a death."""
     error = None
-    if exit.crash is not None:
+    if exit.is_unresponsive:
+        cause = UNRESPONSIVE
+    elif exit.crash is not None:
         cause = "crash" if exit.pid else "start_failed"
         error = {
             "code": str(ErrorCode.ADAPTER_FAILED),

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from parlora_actors.birth import Birth, handed_to_children
+from parlora_actors.heartbeat import Heartbeat
 from parlora_actors.supervision_link import SupervisionLink
 from parlora_actors.thespian_books import ForkedActor
 from parlora_actors.timers import Timer
+
+UNRESPONSIVE: Final = "unresponsive"
+"""How a process ended that was there and did nothing any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,7 @@ class ChildExit:
     pid: 0 if there never was one. exit_code: `None` if a signal ended it or nobody knows. signal_name: as in SIGKILL.
     was_up: it had said hello. asked: the supervisor was stopping or killing it. reason, details: the child's own last
     words, if it ended by `finish`. crash: its report, if it crashed or could not be started (`describe_crash`).
+    is_unresponsive: it lived, answered nothing, and was killed for that.
     """
 
     child_id: str
@@ -40,6 +45,7 @@ class ChildExit:
     reason: str | None
     details: dict[str, Any]
     crash: dict[str, Any] | None
+    is_unresponsive: bool = False
 
     @property
     def is_normal(self) -> bool:
@@ -48,7 +54,9 @@ class ChildExit:
 
     @property
     def summary(self) -> str:
-        """One word for logs: the reason, `crash`, a signal's name or an exit code."""
+        """One word for logs: the reason, `crash`, `unresponsive`, a signal's name or an exit code."""
+        if self.is_unresponsive:
+            return UNRESPONSIVE
         if self.crash is not None:
             return "crash"
         return self.reason or self.signal_name or f"exit_code_{self.exit_code}"
@@ -71,6 +79,8 @@ class ChildProcess:
     last_words: dict[str, Any] | None = None
     crash: dict[str, Any] | None = None
     fork_error: OSError | None = None
+    heartbeat: Heartbeat | None = None
+    is_unresponsive: bool = False
 
     def fork(self) -> None:
         """Fork it; a refusal of the system is kept in `fork_error`."""

@@ -39,6 +39,9 @@ class Life(StrEnum):
     CRASH = "crash"
     EXIT = "exit"
     STOP = "stop"
+    PING = "ping"
+    PONG = "pong"
+    """An answer to a ping, or a sign of life of a process that is busy."""
     NOTE = "note"
     """A message of the processes themselves; its kind is inside."""
 

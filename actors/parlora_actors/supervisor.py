@@ -23,6 +23,7 @@ from parlora_actors.supervised_process import ChildExit, ChildProcess, Inheritan
 from parlora_actors.supervision_actions import Action, Dropped, Finish, Finished, Kill, Start, Started, Stop
 from parlora_actors.supervision_core import SupervisionCore
 from parlora_actors.supervision_link import Life, Packet, link_pair
+from parlora_actors.supervision_pulse import Pulse
 from parlora_actors.thespian_books import forget_actor, prepare_actor, socket_directory
 from parlora_actors.timers import Timer
 from parlora_actors.timing import CRASH_KILL_US, KILL_CONFIRM_US, STOP_MARGIN_US, now_us
@@ -92,6 +93,9 @@ class Supervisor(ParloraActor):
         self._is_working = False
         self._stop_timer: Timer | None = None
         self._cause: ChildExit | None = None
+        self._pulse = Pulse(
+            spec.unresponsive_ms, self.after, lambda: self._processes.values(), self._read_link, self._on_silent
+        )
         self._child_signal = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.watch(self._child_signal, self._on_child_signal)
         signal.signal(signal.SIGCHLD, self._note_child_signal)
@@ -253,9 +257,9 @@ class Supervisor(ParloraActor):
 
     def _kill(self, action: Kill) -> None:
         process = self._processes[action.child_id]
-        process.asked = True
+        process.asked = not process.is_unresponsive
         self._set_deadline(process, None)
-        report = guardian.kill_tree(process.actor.pid, now_us() + KILL_CONFIRM_US)
+        report = guardian.kill_tree(process.actor.pid, now_us() + KILL_CONFIRM_US, on_pass=self.show_life)
         if any(each.pid == process.actor.pid for each in report.left):
             self.log.write("error", "left_behind", child=process.child_id, pids=[each.pid for each in report.left])
             self._gone(process)
@@ -286,8 +290,11 @@ class Supervisor(ParloraActor):
             process.was_up = True
             if not process.asked:
                 self._set_deadline(process, None)
+            self._pulse.begin(process)
             self.on_child_up(process.child_id, packet.body)
             self._do(self._core.child_ready(process.child_id, process.incarnation, now_us()))
+        elif packet.life == Life.PONG and process.heartbeat is not None:
+            process.heartbeat.heard()
         elif packet.life == Life.CRASH:
             process.crash = packet.body
         elif packet.life == Life.EXIT:
@@ -297,6 +304,10 @@ class Supervisor(ParloraActor):
             if packet.descriptors:
                 body["descriptors"] = list(packet.descriptors)
             self.on_child_message(process.child_id, packet.body["kind"], body)
+
+    def _on_silent(self, process: ChildProcess) -> None:
+        process.is_unresponsive = True
+        self._do(self._core.unresponsive(process.child_id, process.incarnation, now_us()))
 
     def _gone(self, process: ChildProcess) -> None:
         """The child's process has ended: read its last words, bury it, correct the books, decide."""
@@ -332,6 +343,7 @@ class Supervisor(ParloraActor):
                 words["reason"],
                 words["details"],
                 process.crash,
+                process.is_unresponsive,
             )
         )
 
@@ -359,7 +371,7 @@ class Supervisor(ParloraActor):
 
     def _kill_orphans(self) -> None:
         own = [process.actor.pid for process in self._processes.values()]
-        report = guardian.kill_below(os.getpid(), now_us() + KILL_CONFIRM_US, spare=own)
+        report = guardian.kill_below(os.getpid(), now_us() + KILL_CONFIRM_US, spare=own, on_pass=self.show_life)
         if report.killed:
             self.log.write("warning", "orphans_killed", pids=[each.pid for each in report.killed])
         self._bury_adopted(own)

@@ -40,6 +40,7 @@ def begin_if_failed(turn: Turn) -> None:
     if turn.phase in (Phase.STARTING, Phase.READY):
         turn.emit(EventType.FAILED, {"cause": cause, "error": error, **details})
         _begin(turn, FAILED, cause, ClosePolicy.CANCEL)
+        turn.lifecycle = replace(turn.lifecycle, role=details.get("role"))
 
 
 def _begin(turn: Turn, reason: str, cause: str, policy: ClosePolicy) -> None:
@@ -124,7 +125,7 @@ def process_down(turn: Turn, input: ProcessDown) -> None:
     """A process of the session died. What it was doing is unknown; the session ends, nothing is replayed."""
     role = input.role
     error = input.error or failure(ErrorCode.ADAPTER_FAILED, f"the {role} process died", cause=input.cause)
-    cause = "startup_failed" if turn.phase is Phase.STARTING else "process_down"
+    cause = "startup_failed" if turn.phase is Phase.STARTING else f"{role}_down"
     turn.fail(cause, error, role=str(role), process_cause=input.cause)
     if role in OWNERS:
         commands.owner_lost(turn, role)
@@ -210,6 +211,7 @@ def _tell_closed(turn: Turn, input: ChildrenGone) -> None:
         {
             "reason": life.reason,
             "cause": life.cause,
+            **({} if life.role is None else {"role": life.role}),
             "job_policy": str(life.policy),
             "health": health.project(turn),
             "jobs": unfinished,

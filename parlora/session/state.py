@@ -75,6 +75,7 @@ class Lifecycle:
     startup_timer: str | None = None
     reason: str = ""
     cause: str | None = None
+    role: str | None = None
     policy: ClosePolicy = ClosePolicy.FINISH
     deadline_us: int = 0
     deadline_timer: str | None = None

@@ -242,9 +242,9 @@ def test_a_process_that_dies_ends_the_session_with_one_failed_and_one_closed(rol
     model = started()
     model.feed(inputs.ProcessDown, role=role, cause="signal 9")
 
-    assert [event.payload["cause"] for event in model.events("failed")] == ["process_down"]
+    assert [event.payload["cause"] for event in model.events("failed")] == [f"{role}_down"]
     (closed,) = model.events("closed")
-    assert closed.payload["cause"] == "process_down"
+    assert (closed.payload["cause"], closed.payload["role"]) == (f"{role}_down", role)
     assert role not in {close.role for close in model.invoked(Call.CLOSE)}
     assert list(closed.payload["jobs"]) == [model.request()["id"]]
 
