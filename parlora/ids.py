@@ -20,6 +20,10 @@ def check_id(value: object, field: str) -> str:
     """Return `value` if it is a usable id, else raise `InvalidArgument` naming `field`."""
     if not isinstance(value, str) or not value:
         raise InvalidArgument(f"{field} must be a non-empty string", field=field)
-    if len(value.encode()) > MAX_ID_BYTES:
+    try:
+        length = len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"{field} must be text that UTF-8 can encode", field=field) from None
+    if length > MAX_ID_BYTES:
         raise InvalidArgument(f"{field} must be at most {MAX_ID_BYTES} bytes of UTF-8", field=field)
     return value

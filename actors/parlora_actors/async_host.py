@@ -19,7 +19,7 @@ from parlora_actors.async_bell import Calls
 from parlora_actors.async_session import AsyncSession, AsyncSubscriber
 from parlora_actors.host import ActorHost
 from parlora_actors.host_sessions import ComponentLike
-from parlora_actors.host_timing import NODE_START_TIMEOUT_MS, now_us
+from parlora_actors.host_timing import NODE_START_TIMEOUT_MS, deadline_after, now_us
 from parlora_actors.session_handle import Session
 from parlora_actors.subscriber import Subscriber, Unsubscribed
 
@@ -160,7 +160,7 @@ class AsyncActorHost:
 
     async def wait_node_ended(self, timeout: float | None = None) -> bool:
         """See `ActorHost.wait_node_ended`; looks every 50 ms."""
-        deadline_us = None if timeout is None else now_us() + int(timeout * 1_000_000)
+        deadline_us = deadline_after(timeout)
         while not self._host.wait_node_ended(0):
             if deadline_us is not None and now_us() >= deadline_us:
                 return False

@@ -10,7 +10,7 @@ from parlora.contract.adapter import ClosePolicy
 from parlora.errors import Backpressure, Closed, Timeout
 from parlora.events import Event, EventType, Source
 from parlora_actors.async_bell import Bell, Calls
-from parlora_actors.host_timing import now_us
+from parlora_actors.host_timing import deadline_after, now_us
 from parlora_actors.session_handle import ContextUpdateLike, ControlLike, Session
 from parlora_actors.subscriber import Subscriber, Subscription, Unsubscribed
 
@@ -32,7 +32,7 @@ class AsyncSubscriber:
 
         Raises `Timeout` when the time is over, and `Closed` when nothing waits and no session will send any more.
         """
-        deadline_us = None if timeout is None else now_us() + int(timeout * 1_000_000)
+        deadline_us = deadline_after(timeout)
         while (item := self.subscriber.take()) is None:
             if deadline_us is not None and now_us() >= deadline_us:
                 raise Timeout("no event in time")
@@ -160,7 +160,7 @@ class AsyncSession:
         """See `Session.wait_closed`."""
         self._session._check_process()
         life = self._session._life
-        asked_us = None if timeout is None else now_us() + int(timeout * 1_000_000)
+        asked_us = deadline_after(timeout)
         while (closed := life.closed_or_raise(asked_us)) is None:
             await self._bell.wait(life.closed_deadline_us(asked_us))
         return closed

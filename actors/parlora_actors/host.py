@@ -14,7 +14,7 @@ from parlora.errors import Closed, InvalidArgument, ParloraError, Timeout
 from parlora_actors import user_code
 from parlora_actors.host_attached import AttachedHost
 from parlora_actors.host_node import EmbeddedNode
-from parlora_actors.host_request import main_path
+from parlora_actors.host_request import close_policy, main_path
 from parlora_actors.host_sessions import SessionHost, forget_for_fork, keep_for_fork, log
 from parlora_actors.host_timing import (
     CLOSED_MARGIN_MS,
@@ -23,8 +23,11 @@ from parlora_actors.host_timing import (
     NODE_START_TIMEOUT_MS,
     NODE_STOP_TIMEOUT_MS,
     SINK_DRAIN_TIMEOUT_MS,
+    deadline_after,
+    deadline_of,
     now_us,
     until_s,
+    wait_s,
 )
 from parlora_actors.messages.launch import Launch
 from parlora_actors.session_handle import Session
@@ -136,6 +139,7 @@ class ActorHost(SessionHost):
         of the sessions, and 5 s for the node. Raises `Timeout` if the node had to be killed, after it is gone.
         """
         self._check_process()
+        policy, asked_us = close_policy(policy), deadline_after(timeout)
         with self._lock:
             if self._state in ("closed", "closing", "new"):
                 return
@@ -143,7 +147,7 @@ class ActorHost(SessionHost):
         node = self._node
         try:
             if node is not None:
-                self._close_all(node, timeout, policy, lost)
+                self._close_all(node, asked_us, policy, lost)
         finally:
             self._state = "closed"
             forget_for_fork(self)
@@ -153,10 +157,10 @@ class ActorHost(SessionHost):
 
         This concerns every session of the node, also those of attached hosts.
         """
+        until_us = deadline_of(timeout)
         node = self._running()
         with self._lock:
             self._state = "draining"
-        until_us = now_us() + int(timeout * 1_000_000)
         deadline_us = until_us + DRAIN_CLOSE_TIMEOUT_MS * 1_000
         node.gateway.end_node(until_us, deadline_us)
         self._node_ended.wait(until_s(deadline_us))
@@ -172,7 +176,7 @@ class ActorHost(SessionHost):
 
         False after `timeout` seconds.
         """
-        return self._node_ended.wait(timeout)
+        return self._node_ended.wait(wait_s(timeout))
 
     def kill(self) -> None:
         """End the node now, without closing its sessions: each gets a `closed` with cause `node_lost`."""
@@ -214,11 +218,11 @@ class ActorHost(SessionHost):
             log.error("the node ended unexpectedly: %s; its sessions are lost", self.node_end_cause)
         self._bury_sessions(NODE_LOST)
 
-    def _close_all(self, node: EmbeddedNode, timeout: float | None, policy: str, lost: bool) -> None:
+    def _close_all(self, node: EmbeddedNode, asked_us: int | None, policy: str, lost: bool) -> None:
         sessions = list(self._sessions.values())
         longest_ms = max((session._limits.shutdown_timeout_ms for session in sessions), default=0)
         total_ms = NODE_STOP_TIMEOUT_MS + (longest_ms + CLOSED_MARGIN_MS if sessions else 0)
-        deadline_us = now_us() + (total_ms * 1_000 if timeout is None else int(timeout * 1_000_000))
+        deadline_us = now_us() + total_ms * 1_000 if asked_us is None else asked_us
         node_share_us = min(NODE_STOP_TIMEOUT_MS * 1_000, max(0, deadline_us - now_us()) // 2)
         for session in sessions:
             with contextlib.suppress(ParloraError):

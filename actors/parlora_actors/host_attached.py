@@ -19,7 +19,9 @@ from parlora_actors.host_timing import (
     DRAIN_CLOSE_TIMEOUT_MS,
     LOST_NODE_STOP_TIMEOUT_MS,
     SINK_DRAIN_TIMEOUT_MS,
+    deadline_of,
     now_us,
+    wait_s,
 )
 from parlora_actors.run_directory import NODE_SOCKET_NAME, standing_directory
 from parlora_actors.session_handle import Session
@@ -116,12 +118,12 @@ class AttachedHost(SessionHost):
         if not isinstance(drain, int | float) or drain < 0:
             raise InvalidArgument("drain must be seconds, 0 or more", field="drain")
         self._running()
-        until_us = now_us() + int(drain * 1_000_000)
+        until_us = deadline_of(drain, "drain")
         return self._gateway.end_node(until_us, until_us + DRAIN_CLOSE_TIMEOUT_MS * 1_000)
 
     def wait_node_ended(self, timeout: float | None = None) -> bool:
         """Wait until the node has ended; False after `timeout` seconds."""
-        return self._node_ended.wait(timeout)
+        return self._node_ended.wait(wait_s(timeout))
 
     def close(self) -> None:
         """Detach. The node and its sessions go on; handles of this host raise `Closed`. A second call does nothing."""

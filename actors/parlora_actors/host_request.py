@@ -8,10 +8,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from parlora.audio.format import AudioFormat
 from parlora.component import Component
+from parlora.contract.adapter import ClosePolicy
 from parlora.contract.channel import SuppressOutput
 from parlora.contract.provider import ContextKind, ContextUpdate, MuteInput, Speaker
 from parlora.errors import InvalidArgument
@@ -22,6 +23,11 @@ from parlora.wire import MAX_FRAME_BYTES, packed_size, to_data
 from parlora_actors.host_timing import now_us
 
 _COMPONENTS = ("channel", "provider", "backend", "context_policy")
+
+MOST_BYTES: Final = MAX_FRAME_BYTES // 2
+"""Largest of what one call may hand over, as msgpack: it travels on with other things in one message."""
+
+_MOST_INTEGER: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +51,7 @@ def build_spec(options: SessionOptions) -> SessionSpec:
     """The spec of a session that starts now; raises `InvalidArgument` or `Unsupported` naming the option."""
     session_id = new_id() if options.session_id is None else check_id(options.session_id, "session_id")
     components = {name: _component(getattr(options, name), name) for name in _COMPONENTS}
-    instructions = options.instructions
-    if instructions is not None and not isinstance(instructions, str):
-        raise InvalidArgument("instructions must be a string or None", field="instructions")
+    instructions = None if options.instructions is None else _text(options.instructions, "instructions")
     audio_format = AudioFormat.from_data("pcm16le" if options.audio_format is None else options.audio_format)
     limits = Limits.from_data(options.limits)
     resolved = replace(
@@ -66,9 +70,9 @@ def build_spec(options: SessionOptions) -> SessionSpec:
         context={} if options.context is None else plain_map(options.context, "context"),
         telemetry=None if options.telemetry is None else _component(options.telemetry, "telemetry"),
     )
-    if packed_size(to_data(spec)) > MAX_FRAME_BYTES // 2:
+    if packed_size(to_data(spec)) > MOST_BYTES:
         raise InvalidArgument(
-            f"instructions, history and context together must be at most {MAX_FRAME_BYTES // 2:,} bytes",
+            f"instructions, history and context together must be at most {MOST_BYTES:,} bytes",
             field="context",
         )
     return spec
@@ -112,8 +116,7 @@ def _history(value: object) -> tuple[dict[str, Any], ...]:
             raise InvalidArgument(f"{field} must hold exactly speaker and text", field=field)
         if entry["speaker"] not in speakers:
             raise InvalidArgument(f"{field}.speaker must be one of {', '.join(speakers)}", field=f"{field}.speaker")
-        if not isinstance(entry["text"], str):
-            raise InvalidArgument(f"{field}.text must be a string", field=f"{field}.text")
+        _text(entry["text"], f"{field}.text")
     return tuple({"speaker": str(entry["speaker"]), "text": entry["text"]} for entry in value)
 
 
@@ -122,10 +125,39 @@ def plain_map(value: object, field: str) -> dict[str, Any]:
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise InvalidArgument(f"{field} must be a mapping with string keys", field=field)
     try:
-        packed_size(dict(value))
+        size = packed_size(dict(value))
     except InvalidArgument as error:
         raise InvalidArgument(f"{field}: {error.message}", field=field) from None
+    if size > MOST_BYTES:
+        raise InvalidArgument(f"{field} must be at most {MOST_BYTES:,} bytes; it has {size:,}", field=field)
     return dict(value)
+
+
+def whole_number(value: object, field: str) -> int:
+    """A positive integer that a message can carry; raises `InvalidArgument` naming `field`."""
+    if type(value) is not int or not 1 <= value <= _MOST_INTEGER:
+        raise InvalidArgument(f"{field} must be a positive integer", field=field)
+    return value
+
+
+def close_policy(value: object) -> str:
+    """What becomes of running jobs; raises `InvalidArgument`."""
+    policies = [str(item) for item in ClosePolicy]
+    if value not in policies:
+        raise InvalidArgument(f"policy must be one of {', '.join(policies)}", field="policy")
+    return str(value)
+
+
+def _text(value: object, field: str, least: int = 0) -> str:
+    if not isinstance(value, str) or len(value) < least:
+        raise InvalidArgument(f"{field} must be a {'non-empty ' if least else ''}string", field=field)
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"{field} must be text that UTF-8 can encode", field=field) from None
+    if size > MOST_BYTES:
+        raise InvalidArgument(f"{field} must be at most {MOST_BYTES:,} bytes; it has {size:,}", field=field)
+    return value
 
 
 def context_update(value: object) -> dict[str, Any]:
@@ -139,12 +171,11 @@ def context_update(value: object) -> dict[str, Any]:
     kinds = [str(kind) for kind in ContextKind]
     if value["kind"] not in kinds:
         raise InvalidArgument(f"update.kind must be one of {', '.join(kinds)}", field="update.kind")
-    if not isinstance(value["text"], str) or not value["text"]:
-        raise InvalidArgument("update.text must be a non-empty string", field="update.text")
+    text = _text(value["text"], "update.text", least=1)
     delegation_id = value.get("delegation_id")
     if delegation_id is not None:
         check_id(delegation_id, "update.delegation_id")
-    return {"kind": str(value["kind"]), "text": value["text"], "delegation_id": delegation_id}
+    return {"kind": str(value["kind"]), "text": text, "delegation_id": delegation_id}
 
 
 def control_command(value: object) -> list[Any]:

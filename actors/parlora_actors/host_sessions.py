@@ -143,8 +143,10 @@ class SessionHost:
             self._sessions[session.id] = session
 
     def _forget(self, session: Session) -> None:
+        """It did not start for us; whoever closes this host meanwhile need not wait for it."""
         with self._lock:
             self._sessions.pop(session.id, None)
+        session._bury(obituary(COORDINATOR_DOWN))
 
     def _attach_sink(self, session: Session, sink: Subscriber | SinkThread) -> None:
         if isinstance(sink, Subscriber):

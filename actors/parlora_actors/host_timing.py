@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Final
 
+from parlora.errors import InvalidArgument
+
 NODE_START_TIMEOUT_MS: Final = 20_000
 """From starting the launcher to its `ready`: about 0.5 s on an idle machine, several seconds on a loaded one."""
 
@@ -50,6 +52,9 @@ SINK_DRAIN_TIMEOUT_MS: Final = 1_000
 LAST_WORDS_TIMEOUT_MS: Final = 1_000
 """How long the end of one connection waits for the other: a session's socket ends, and the gateway says so too."""
 
+_MOST_WAIT_S: Final = 86_400 * 365
+"""What any longer wait becomes: beyond every wait, and still what a lock can wait for."""
+
 REACTOR_POLL_MS: Final = 250
 """Longest sleep of the library's thread between two looks at its own deadlines."""
 
@@ -57,6 +62,24 @@ REACTOR_POLL_MS: Final = 250
 def now_us() -> int:
     """CLOCK_MONOTONIC in microseconds: the same clock in every process of the machine."""
     return time.monotonic_ns() // 1_000
+
+
+def deadline_of(timeout: object, field: str = "timeout") -> int:
+    """The deadline of a wait in seconds that the application asked for; raises `InvalidArgument` naming `field`."""
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:  # NaN is not
+        raise InvalidArgument(f"{field} must be a number of seconds, at least 0", field=field)
+    return now_us() + int(min(timeout, _MOST_WAIT_S) * 1_000_000)
+
+
+def deadline_after(timeout: object, field: str = "timeout") -> int | None:
+    """The same where None is no deadline."""
+    return None if timeout is None else deadline_of(timeout, field)
+
+
+def wait_s(timeout: object, field: str = "timeout") -> float | None:
+    """A wait that the application asked for, checked, as the standard library's locks take it."""
+    deadline_us = deadline_after(timeout, field)
+    return None if deadline_us is None else until_s(deadline_us)
 
 
 def until_s(deadline_us: int) -> float:

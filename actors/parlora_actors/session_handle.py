@@ -14,9 +14,16 @@ from parlora.contract.provider import ContextUpdate, MuteInput
 from parlora.errors import Closed, InvalidArgument, ParloraError
 from parlora.ids import check_id, new_id
 from parlora.limits import Limits
+from parlora.session.expectation import check_expectation, check_outcome
 from parlora.wire import from_data
 from parlora_actors.host_connection import Connection
-from parlora_actors.host_request import context_update, control_command, plain_map
+from parlora_actors.host_request import (
+    close_policy,
+    context_update,
+    control_command,
+    plain_map,
+    whole_number,
+)
 from parlora_actors.host_timing import LAST_WORDS_TIMEOUT_MS, SESSION_CALL_TIMEOUT_MS, now_us
 from parlora_actors.messages.host import FROM_SESSION, TO_SESSION, CallSession, EventSent, Unsubscribed
 from parlora_actors.session_life import COORDINATOR_DOWN, SessionLife, obituary
@@ -66,6 +73,7 @@ class Session:
         self._lock = threading.Lock()
         self._subscriptions: dict[str, Subscription] = {}
         self._connection: Connection | None = None
+        self._close_asked: str | None = None
         self._obituary: dict[str, Any] | None = None
 
     @property
@@ -142,11 +150,9 @@ class Session:
 
     def cancel(self, request_id: str, expected_task_revision: int, command_id: str) -> None:
         """Cancel a queued request, or ask the backend to cancel a submitted one, which is advice and no outcome."""
-        if type(expected_task_revision) is not int or expected_task_revision < 1:
-            raise InvalidArgument("expected_task_revision must be a positive integer", field="expected_task_revision")
         arguments = {
             "request_id": check_id(request_id, "request_id"),
-            "expected_task_revision": expected_task_revision,
+            "expected_task_revision": whole_number(expected_task_revision, "expected_task_revision"),
             "command_id": check_id(command_id, "command_id"),
         }
         self._call("cancel", arguments)
@@ -155,26 +161,28 @@ class Session:
         self, expectation_id: str, timeout_ms: int, until: str | None = None, on_timeout: str | None = None
     ) -> None:
         """Arm the session's one progress deadline (spec 000 §10)."""
-        arguments = {"id": check_id(expectation_id, "expectation_id"), "timeout_ms": timeout_ms}
-        options = {"until": until, "on_timeout": on_timeout}
-        self._call("expect_progress", arguments | {name: value for name, value in options.items() if value is not None})
+        options = {"timeout_ms": timeout_ms, "until": until, "on_timeout": on_timeout}
+        given = {name: value for name, value in options.items() if value is not None}
+        check_expectation(given)
+        self._call("expect_progress", {"id": check_id(expectation_id, "expectation_id"), **given})
 
     def resolve_progress(self, expectation_id: str, outcome: str) -> None:
         """Settle the progress deadline: `completed` or `cancelled`."""
-        self._call("resolve_progress", {"id": check_id(expectation_id, "expectation_id"), "outcome": outcome})
+        arguments = {"id": check_id(expectation_id, "expectation_id"), "outcome": check_outcome(outcome)}
+        self._call("resolve_progress", arguments)
 
     # ---- end
 
     def close(self, policy: str = ClosePolicy.FINISH) -> None:
         """Begin to close: `finish` lets running jobs end, `cancel` does not. Closing twice is fine."""
-        policies = [str(item) for item in ClosePolicy]
-        if policy not in policies:
-            raise InvalidArgument(f"policy must be one of {', '.join(policies)}", field="policy")
+        policy = close_policy(policy)
+        self._check_process()
         self._life.closing()
-        try:
-            self._call("close", {"policy": str(policy)})
-        except Closed:
-            self._check_process()
+        with self._lock:
+            if self._connection is None:  # another thread is still starting it
+                self._close_asked = self._close_asked or policy
+                return
+        self._send_close(policy)
 
     def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until every adapter is ready and the initial capture was drained.
@@ -206,9 +214,17 @@ class Session:
             raise
         with self._lock:
             self._connection = connection
-            ended_meanwhile = self._life.is_gone
+            ended_meanwhile, close_asked = self._life.is_gone, self._close_asked
         if ended_meanwhile:
             connection.close()
+        elif close_asked is not None:
+            self._send_close(close_asked)
+
+    def _send_close(self, policy: str) -> None:
+        try:
+            self._call("close", {"policy": policy})
+        except Closed:  # it has ended already
+            self._check_process()
 
     @property
     def _is_connected(self) -> bool:

@@ -14,7 +14,7 @@ from parlora.errors import Closed, ParloraError, Timeout, error_from_data
 from parlora.events import Event, EventType, Source
 from parlora.ids import new_id
 from parlora.limits import Limits
-from parlora_actors.host_timing import CLOSED_MARGIN_MS, READY_MARGIN_MS, now_us, until_s
+from parlora_actors.host_timing import CLOSED_MARGIN_MS, READY_MARGIN_MS, deadline_after, now_us, until_s
 
 NODE_LOST: Final = "node_lost"
 COORDINATOR_DOWN: Final = "coordinator_down"
@@ -103,7 +103,7 @@ class SessionLife:
 
     def wait_closed(self, timeout: float | None) -> dict[str, Any]:
         """See `Session.wait_closed`."""
-        asked_us = None if timeout is None else now_us() + int(timeout * 1_000_000)
+        asked_us = deadline_after(timeout)
         with self._changed:
             while (closed := self.closed_or_raise(asked_us)) is None:
                 deadline_us = self.closed_deadline_us(asked_us)
@@ -112,7 +112,7 @@ class SessionLife:
 
     def ready_deadline_us(self, timeout: float | None) -> int:
         """Until when a wait for readiness lasts that has `timeout` seconds, or the default."""
-        return self._ready_deadline_us if timeout is None else now_us() + int(timeout * 1_000_000)
+        return deadline_after(timeout) or self._ready_deadline_us
 
     def ready_or_raise(self, deadline_us: int) -> bool:
         """Whether the session is ready now; raises why it will not be, or `Timeout` from `deadline_us` on."""

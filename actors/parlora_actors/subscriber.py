@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from parlora.errors import Backpressure, Closed, InvalidArgument, Timeout
 from parlora.events import Event, EventType, Source
-from parlora_actors.host_timing import now_us, until_s
+from parlora_actors.host_timing import deadline_after, now_us, until_s
 
 MAILBOX_THRESHOLD: Final = 2_048
 """Most messages that may wait in one subscriber when the session's limits say nothing else."""
@@ -58,7 +58,7 @@ class Subscriber:
 
         Raises `Timeout` when the time is over, and `Closed` when nothing waits and no session will send any more.
         """
-        deadline_us = None if timeout is None else now_us() + int(timeout * 1_000_000)
+        deadline_us = deadline_after(timeout)
         with self._changed:
             while not self._items:
                 if not self._feeds:

@@ -5,29 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from parlora.errors import Backpressure, Conflict, ErrorCode, InvalidArgument, NotFound
+from parlora.errors import Backpressure, Conflict, ErrorCode, NotFound
 from parlora.events import EventType
 from parlora.ids import check_id
 from parlora.session import health
+from parlora.session.expectation import check_expectation, check_outcome
 from parlora.session.failures import failure
 from parlora.session.state import Expectation, TimerKind
 from parlora.session.turn import Turn
 
-MOST_MS: Final = 300_000
-UNTIL: Final = ("assistant_caption", "user_caption", "delegation", "conversation", "explicit")
-ON_TIMEOUT: Final = ("notify", "close")
-OUTCOMES: Final = ("completed", "cancelled")
 _CONVERSATION: Final = ("assistant_caption", "user_caption", "delegation")
 
 
 def expect(turn: Turn, arguments: dict[str, Any]) -> None:
     """Arm a deadline; the same id with the same settings is a no-op, also after resolution."""
     expectation_id = check_id(arguments.get("id"), "id")
-    timeout_ms = arguments.get("timeout_ms")
-    if type(timeout_ms) is not int or not 1 <= timeout_ms <= MOST_MS:
-        raise InvalidArgument(f"timeout_ms must be an integer from 1 to {MOST_MS:,}", field="timeout_ms")
-    until = _choice(arguments, "until", UNTIL)
-    on_timeout = _choice(arguments, "on_timeout", ON_TIMEOUT)
+    timeout_ms, until, on_timeout = check_expectation(arguments)
     known = turn.health.expectations.get(expectation_id)
     if known is not None:
         if (known.timeout_ms, known.until, known.on_timeout) != (timeout_ms, until, on_timeout):
@@ -50,13 +43,11 @@ def expect(turn: Turn, arguments: dict[str, Any]) -> None:
 
 def resolve(turn: Turn, arguments: dict[str, Any]) -> None:
     """The application settles its deadline; settling it again is a no-op."""
-    expectation = turn.health.expectations.get(check_id(arguments.get("id"), "id"))
+    expectation_id, outcome = check_id(arguments.get("id"), "id"), check_outcome(arguments.get("outcome"))
+    expectation = turn.health.expectations.get(expectation_id)
     if expectation is None:
-        raise NotFound("no expectation has this id", details={"id": arguments["id"]})
-    outcome = arguments.get("outcome")
-    if outcome not in OUTCOMES:
-        raise InvalidArgument(f"outcome must be one of {', '.join(OUTCOMES)}", field="outcome")
-    _settle(turn, expectation, str(outcome))
+        raise NotFound("no expectation has this id", details={"id": expectation_id})
+    _settle(turn, expectation, outcome)
 
 
 def observed(turn: Turn, name: str) -> None:
@@ -95,10 +86,3 @@ def _settle(turn: Turn, expectation: Expectation, status: str) -> None:
 def _change(turn: Turn, expectation: Expectation) -> None:
     turn.health = replace(turn.health, expectations=turn.health.expectations.put(expectation.id, expectation))
     turn.emit(EventType.PROGRESS_CHANGED, health.describe(expectation))
-
-
-def _choice(arguments: dict[str, Any], name: str, allowed: tuple[str, ...]) -> str:
-    value = arguments.get(name, allowed[0])
-    if value not in allowed:
-        raise InvalidArgument(f"{name} must be one of {', '.join(allowed)}", field=name)
-    return str(value)

@@ -10,12 +10,24 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from parlora import ActorHost, Closed, ContextSnapshot, Event, InvalidArgument, Subscriber, Timeout, Unsupported
+from parlora import (
+    ActorHost,
+    Backpressure,
+    Closed,
+    ContextSnapshot,
+    Event,
+    InvalidArgument,
+    Subscriber,
+    Timeout,
+    Unsupported,
+)
 from parlora_actors import procfs
 from parlora_actors.host_connection import Connection
+from parlora_actors.host_gateway import GatewayClient
 
 from .real import TRIVIAL, start
 
@@ -281,3 +293,43 @@ def test_a_host_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
     while any(procfs.is_alive(pid) for pid in below) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not [pid for pid in below if procfs.is_alive(pid)]
+
+
+def test_a_host_that_closes_while_a_session_starts_closes_it_too(
+    host: ActorHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closer = threading.Thread(target=host.close)
+    original = GatewayClient.start_session
+
+    def start_session(*args: Any, **options: Any) -> str:
+        path = original(*args, **options)
+        closer.start()
+        deadline = time.monotonic() + 10
+        while host.sessions()[0]._life._end_deadline_us is None:  # until `close` has come to this session
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        return path
+
+    monkeypatch.setattr(GatewayClient, "start_session", start_session)
+    session = start(host)
+    closed = session.wait_closed(5)  # the host would wait for 8 s before it ends the node
+    closer.join(10)
+    assert closed["cause"] == "close_requested"
+
+
+def test_a_host_that_closes_does_not_wait_for_a_session_that_was_refused(
+    host: ActorHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closer = threading.Thread(target=host.close)
+
+    def refuse(*args: Any, **options: Any) -> str:
+        closer.start()
+        while host.sessions()[0]._life._end_deadline_us is None:
+            time.sleep(0.005)
+        raise Backpressure("the node is full")
+
+    monkeypatch.setattr(GatewayClient, "start_session", refuse)
+    with pytest.raises(Backpressure):
+        start(host)
+    closer.join(6)
+    assert not closer.is_alive()

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from parlora import ActorHost, AudioFormat, Closed, Encoding, InvalidArgument, ParloraError, Unsupported
-from parlora_actors.host_request import SessionOptions, build_spec, context_update, control_command
+from parlora import (
+    ActorHost,
+    AudioFormat,
+    Closed,
+    Encoding,
+    InvalidArgument,
+    ParloraError,
+    Session,
+    Subscriber,
+    Unsupported,
+)
+from parlora_actors.host_request import SessionOptions, build_spec, context_update, control_command, plain_map
 
 GOOD: dict[str, Any] = {
     "channel": ("a.b:C", {}),
@@ -62,6 +73,9 @@ def main_thing() -> None: ...
         ({"limits": {"audio_queue_bytes": 1}}, "limits.audio_queue_bytes"),
         ({"session_id": ""}, "session_id"),
         ({"session_id": "x" * 129}, "session_id"),
+        ({"session_id": "\ud800"}, "session_id"),
+        ({"instructions": "\ud800"}, "instructions"),
+        ({"history": [{"speaker": "user", "text": "\ud800"}]}, "history[0].text"),
     ],
 )
 def test_a_wrong_argument_names_its_field(change: dict[str, Any], field: str) -> None:
@@ -105,6 +119,8 @@ def test_a_control_of_no_known_form_is_refused(command: object) -> None:
         ({"kind": "quiet", "text": ""}, "update.text"),
         ({"kind": "quiet"}, "update"),
         ({"kind": "quiet", "text": "x", "delegation_id": ""}, "update.delegation_id"),
+        ({"kind": "quiet", "text": "\ud800"}, "update.text"),
+        ({"kind": "quiet", "text": "x" * 9_000_000}, "update.text"),
         ("hello", "update"),
     ],
 )
@@ -142,3 +158,57 @@ def test_a_shape_error_comes_before_the_host_is_even_asked() -> None:
 def test_an_event_sink_that_cannot_be_called_is_refused(sink: Any) -> None:
     with pytest.raises(ParloraError, match="event_sink"):
         ActorHost().start_session(channel="a:b", provider="a:b", backend="a:b", context_policy="a:b", event_sink=sink)
+
+
+def test_a_context_that_no_message_can_carry_is_refused_by_its_size() -> None:
+    with pytest.raises(InvalidArgument, match="at most 4,194,304 bytes") as caught:
+        plain_map({"x": "y" * 9_000_000}, "context")
+    assert caught.value.details["field"] == "context"
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan"), "soon", True, [], {}])
+def test_a_wait_that_is_no_time_is_refused_wherever_one_can_wait(start: Callable[..., Session], timeout: Any) -> None:
+    session = start()
+    waits = (session.wait_ready, session.wait_closed, Subscriber().get, ActorHost().close, ActorHost().drain)
+    for wait in waits:
+        with pytest.raises(InvalidArgument) as caught:
+            wait(timeout)
+        assert caught.value.details["field"] == "timeout"
+
+
+def test_a_wait_longer_than_a_thread_can_wait_is_only_long(start: Callable[..., Session]) -> None:
+    session = start()
+    session.close()
+    assert session.wait_closed(float("inf"))["reason"] == "finish"
+    assert session.wait_closed(10**30)["reason"] == "finish"
+
+
+@pytest.mark.parametrize("policy", [None, "later", [], 1])
+def test_a_close_policy_is_checked_before_anything_is_closed(start: Callable[..., Session], policy: Any) -> None:
+    session = start()
+    for close in (session.close, lambda value: ActorHost().close(policy=value)):
+        with pytest.raises(InvalidArgument) as caught:
+            close(policy)
+        assert caught.value.details["field"] == "policy"
+    assert session.status()["status"] == "ready"
+
+
+@pytest.mark.parametrize(
+    ("call", "field"),
+    [
+        (lambda session, bad: session.expect_progress("e", bad), "timeout_ms"),
+        (lambda session, bad: session.expect_progress("e", 10, until=bad), "until"),
+        (lambda session, bad: session.expect_progress("e", 10, on_timeout=bad), "on_timeout"),
+        (lambda session, bad: session.resolve_progress("e", bad), "outcome"),
+        (lambda session, bad: session.cancel("r", bad, "c"), "expected_task_revision"),
+        (lambda session, bad: session.cancel(bad, 1, "c"), "request_id"),
+        (lambda session, bad: session.control(("mute_input", True), bad), "command_id"),
+    ],
+)
+@pytest.mark.parametrize("bad", [10**30, object(), [[]], {"x": 1}, "\ud800"])
+def test_a_call_with_a_misfit_argument_names_it_and_sends_nothing(
+    start: Callable[..., Session], call: Callable[[Session, Any], None], field: str, bad: Any
+) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        call(start(), bad)
+    assert caught.value.details["field"] == field
