@@ -24,6 +24,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY_ENV, KEY)
 
 
+@pytest.mark.row("PC-13")
 @pytest.mark.parametrize(
     ("fault", "reason", "code"),
     [

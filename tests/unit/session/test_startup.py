@@ -108,7 +108,7 @@ def without(capability: str, value: Any) -> Any:
     return replace(PROVIDER, **{capability: value})
 
 
-@pytest.mark.row("SL-29", "SL-30")
+@pytest.mark.row("SL-29", "SL-30", "PC-03", "PC-05")
 @pytest.mark.parametrize(
     ("capability", "value"),
     [
