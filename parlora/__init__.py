@@ -56,6 +56,11 @@ if TYPE_CHECKING:
     from parlora_actors.host_attached import AttachedHost as AttachedHost
     from parlora_actors.host_attached import RunningSession as RunningSession
     from parlora_actors.host_attached import attach as attach
+    from parlora_actors.messages.monitor import NodeView as NodeView
+    from parlora_actors.messages.monitor import ProcessView as ProcessView
+    from parlora_actors.messages.monitor import RingView as RingView
+    from parlora_actors.messages.monitor import SessionView as SessionView
+    from parlora_actors.monitor_client import NodeWatch as NodeWatch
     from parlora_actors.session_handle import Session as Session
     from parlora_actors.subscriber import Subscriber as Subscriber
     from parlora_actors.subscriber import Subscription as Subscription
@@ -66,6 +71,8 @@ _HOMES = {
     "parlora_actors.async_session": ("AsyncSession", "AsyncSubscriber", "AsyncSubscription"),
     "parlora_actors.host": ("ActorHost",),
     "parlora_actors.host_attached": ("AttachedHost", "RunningSession", "attach"),
+    "parlora_actors.messages.monitor": ("NodeView", "ProcessView", "RingView", "SessionView"),
+    "parlora_actors.monitor_client": ("NodeWatch",),
     "parlora_actors.session_handle": ("Session",),
     "parlora_actors.subscriber": ("Subscriber", "Subscription", "Unsubscribed"),
     "parlora.audio.format": ("AudioFormat", "Encoding"),

@@ -188,6 +188,19 @@ def fake_provider(
 
 
 @app.command()
+def monitor(
+    run_dir: RunDir = None,
+    once: Annotated[bool, typer.Option("--once", help="Print one view and end.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what a running node does: processes, rings, sessions, once a second. It changes nothing there."""
+    from parlora_actors.cli_monitor import watch_node
+
+    with reported(as_json):
+        sys.exit(watch_node(run_dir, once, as_json))
+
+
+@app.command()
 def version(as_json: Json = False) -> None:
     """Print the versions of the package, of the protocol between processes, and of Python."""
     versions = {

@@ -35,9 +35,11 @@ from parlora_actors.messages.supervision import (
     ReplacePolicy,
     RequestMirror,
     RoleDown,
+    Status,
     Teardown,
 )
 from parlora_actors.policy_worker import FIELD
+from parlora_actors.status_report import REPORT_US, summarize_status
 from parlora_actors.timers import Timer
 from parlora_actors.timing import now_us
 from parlora_actors.watched_link import WatchedLink
@@ -47,6 +49,9 @@ SINK_HOLD_US: Final = 1_000_000
 
 FLUSH_US: Final = 250_000
 """How long the end waits for callers to take their last events."""
+
+_MONITOR: Final = "monitor"
+"""In the place of a caller: no guest of the session's door has this name."""
 
 EXIT_ABANDONED: Final = 71
 """Exit code of a coordinator whose supervisor is gone."""
@@ -105,6 +110,7 @@ class Coordinator:
             lambda caller: self._take(inputs.CallerGone(*self._stamp(), caller)),
             lambda caller, subscription_id: self._call(caller, "", "unsubscribe", {"subscription_id": subscription_id}),
         )
+        loop.after(REPORT_US, self._report)
         if self._init.hold_for_sink:
             loop.after(SINK_HOLD_US, self._begin)
         else:
@@ -114,6 +120,12 @@ class Coordinator:
         """Have the session end in order, as if a caller had asked: the node is stopping."""
         self._begin()
         self._call("", "", "close", {})
+
+    def _report(self) -> None:
+        """Have the session's status told to the supervisor, unless that one is behind with reading."""
+        self._loop.after(REPORT_US, self._report)
+        if self._begun and self._supervisor.queued == 0:
+            self._call(_MONITOR, "", "status", {})
 
     # --- what happens becomes inputs
 
@@ -214,7 +226,7 @@ class Coordinator:
             effects.ArmTimer: self._arm,
             effects.CancelTimer: self._cancel,
             effects.Emit: self._emit,
-            effects.Answer: lambda e: callers().answer(e.caller, e.call_id, e.value, e.error),
+            effects.Answer: self._answer,
             effects.Attach: lambda e: callers().attach(e.caller, e.subscription_id),
             effects.Detach: lambda e: callers().detach(e.caller, e.subscription_id, e.reason),
             effects.Mirror: lambda e: supervisor(RequestMirror(e.request_id, e.finished, e.detail)),
@@ -222,6 +234,12 @@ class Coordinator:
             effects.ReapChildren: lambda e: supervisor(Reap(e.force)),
             effects.Exit: self._exit,
         }
+
+    def _answer(self, effect: effects.Answer) -> None:
+        if effect.caller != _MONITOR:
+            self._callers.answer(effect.caller, effect.call_id, effect.value, effect.error)
+        elif effect.error is None:
+            self._supervisor.send(Status(summarize_status(effect.value)))
 
     def _to_role(self, role: Role, message: Any) -> None:
         self._roles.send(role, message)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 
 from parlora_actors.procfs import Scheduling
-from parlora_actors.timing import HEARTBEAT_US
+from parlora_actors.timing import HEARTBEAT_US, now_us
 
 
 class Beat(Enum):
@@ -34,12 +34,15 @@ class Heartbeat:
         self._before: Scheduling | None = None
         self.silent_us = 0
         """For how long an answer has been missing."""
+        self.heard_us = now_us()
+        """When it last showed life."""
 
     def heard(self) -> None:
         """It showed life."""
         self._is_asked = False
         self._before = None
         self.silent_us = 0
+        self.heard_us = now_us()
 
     def look_again(self, since_us: int) -> Beat:
         """Once every `HEARTBEAT_US`; `since_us` is how long ago the last look was. After `PING`, ping it."""

@@ -23,10 +23,9 @@ from parlora_actors.host_timing import (
     now_us,
     wait_s,
 )
-from parlora_actors.run_directory import NODE_SOCKET_NAME, standing_directory
+from parlora_actors.monitor_client import NodeWatch, find_node
 from parlora_actors.session_handle import Session
 from parlora_actors.session_life import NODE_LOST
-from parlora_actors.transport.address import check_directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +120,11 @@ class AttachedHost(SessionHost):
         until_us = deadline_of(drain, "drain")
         return self._gateway.end_node(until_us, until_us + DRAIN_CLOSE_TIMEOUT_MS * 1_000)
 
+    def monitor(self) -> NodeWatch:
+        """Watch the node: processes, rings, health of sessions, once a second."""
+        self._running()
+        return NodeWatch(self.run_dir)
+
     def wait_node_ended(self, timeout: float | None = None) -> bool:
         """Wait until the node has ended; False after `timeout` seconds."""
         return self._node_ended.wait(wait_s(timeout))
@@ -173,21 +177,6 @@ def attach(run_dir: str | os.PathLike[str] | None = None) -> AttachedHost:
     ...         print(found.session_id, node.session(found.session_id).status()["status"])
     """
     return AttachedHost(run_dir)
-
-
-def find_node(run_dir: str | os.PathLike[str] | None) -> str:
-    """The directory of a node that seems to run. Raises `NotFound` or `Unsupported`."""
-    if run_dir is not None and not isinstance(run_dir, str | os.PathLike):
-        raise InvalidArgument("run_dir must be a path or None", field="run_dir")
-    path = standing_directory() if run_dir is None else os.path.abspath(os.fspath(run_dir))
-    missing = NotFound(f"no node runs in {path}", details={"path": path})
-    try:
-        check_directory(path)
-    except FileNotFoundError:
-        raise missing from None
-    if not os.path.exists(os.path.join(path, NODE_SOCKET_NAME)):
-        raise missing
-    return path
 
 
 def _running_session(plain: dict[str, Any]) -> RunningSession:

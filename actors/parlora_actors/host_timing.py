@@ -46,6 +46,10 @@ on a machine with many other tasks in seconds."""
 LOST_NODE_STOP_TIMEOUT_MS: Final = 2_000
 """How long the rest of a broken node may take to stop before it is killed: nobody is told of the end before."""
 
+VIEW_TIMEOUT_MS: Final = 10_000
+"""How long a watcher waits for the next view of a node: one comes each second, on a machine with many other tasks
+later."""
+
 SINK_DRAIN_TIMEOUT_MS: Final = 1_000
 """How long `close` waits for event sinks to take the last events; a busy one goes on without us."""
 

@@ -8,6 +8,7 @@ without, the payload is made here. After its end nothing of the session is alive
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from dataclasses import dataclass, replace
@@ -15,16 +16,20 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from parlora.errors import AdapterFailed, Backpressure, Closed, Conflict, InvalidArgument, ParloraError
-from parlora_actors.child_spec import ChildSpec, Restart, StopOrder, SupervisorSpec
+from parlora.wire import to_data
+from parlora_actors.child_spec import ChildSpec, Restart, StartWait, StopOrder, SupervisorSpec
 from parlora_actors.link import Link, LinkFull
+from parlora_actors.messages.monitor import ChildReport, NodeReport
 from parlora_actors.messages.node import FROM_NODE, TO_NODE, Admit, Admitted, End, Ended, Ending, Refused
 from parlora_actors.node_system import STOP_NOTE
-from parlora_actors.run_directory import NODE_SOCKET_NAME
+from parlora_actors.run_directory import MONITOR_SOCKET_NAME, NODE_SOCKET_NAME
+from parlora_actors.status_report import NODE_NOTE, REPORT_US, SESSION_GONE_NOTE, SESSION_NOTE
 from parlora_actors.supervised_process import ChildExit, Inheritance
 from parlora_actors.supervisor import Supervisor
 from parlora_actors.thespian_books import socket_directory
-from parlora_actors.timing import GATEWAY_FLUSH_US, NODE_END_US, SESSION_START_MARGIN_US, now_us
+from parlora_actors.timing import GATEWAY_FLUSH_US, MONITOR_BACK_US, NODE_END_US, SESSION_START_MARGIN_US, now_us
 
+MONITOR: Final = "parlora_actors.monitor.Monitor"
 GATEWAY: Final = "parlora_actors.gateway.Gateway"
 SESSION: Final = "parlora_actors.session_supervisor.SessionSupervisor"
 SUPERVISOR_DOWN: Final = "supervisor_down"
@@ -34,6 +39,8 @@ SESSIONS_PER_CORE: Final = 4
 STARTS_PER_CORE: Final = 1
 
 _GATEWAY_ID: Final = "gateway"
+_MONITOR_ID: Final = "monitor"
+_ROLES: Final = {_GATEWAY_ID: _GATEWAY_ID, _MONITOR_ID: _MONITOR_ID}
 _GATEWAY_INTENSITY: Final = 5
 _GATEWAY_PERIOD_MS: Final = 10_000
 
@@ -54,7 +61,7 @@ class NodeSupervisor(Supervisor):
     kills_orphans: ClassVar[bool] = True
 
     def on_init(self, init: dict[str, Any]) -> None:
-        """Start the gateway; the node is up when it listens."""
+        """Start the gateway and the monitor."""
         cores = len(os.sched_getaffinity(0))
         self._max_sessions: int = init.get("max_sessions") or cores * SESSIONS_PER_CORE
         self._max_starts: int = init.get("max_starts") or cores * STARTS_PER_CORE
@@ -62,6 +69,8 @@ class NodeSupervisor(Supervisor):
         self._sessions: dict[str, _Session] = {}
         self._serial = 0
         self._end: End | None = None
+        self._is_monitor_settled = False
+        self._is_started = False
         self._gateway: Link | None = None
         self._gateway_end: socket.socket | None = None
         gateway = ChildSpec(_GATEWAY_ID, init.get("gateway_actor") or GATEWAY)
@@ -70,9 +79,52 @@ class NodeSupervisor(Supervisor):
                 (gateway,),
                 intensity=_GATEWAY_INTENSITY,
                 period_ms=_GATEWAY_PERIOD_MS,
+                start_wait=StartWait.FORK,  # a session that is slow to start holds up no other
                 stop_order=StopOrder.TOGETHER,
             )
         )
+        self._start_monitor()
+        self.after(REPORT_US, self._tell_monitor)
+
+    # The monitor
+
+    def _start_monitor(self) -> None:
+        """It comes back whenever it dies, at most once a second, and is never a reason for the node to give up."""
+        if not self._core.is_stopping:
+            path = os.path.join(socket_directory(self), MONITOR_SOCKET_NAME)
+            self.start_child(ChildSpec(_MONITOR_ID, MONITOR, {"path": path}, restart=Restart.TEMPORARY, shutdown=500))
+
+    def on_child_dropped(self, child_id: str) -> None:
+        """Start the monitor again."""
+        if child_id == _MONITOR_ID:
+            self.after(MONITOR_BACK_US, self._start_monitor)
+            self._settle_monitor()
+
+    def _settle_monitor(self) -> None:
+        """Its first start is over, well or not: the node does not wait for it any more."""
+        self._is_monitor_settled = True
+        if self._is_started:
+            self._is_started = False
+            super().say_hello()
+
+    def say_hello(self) -> None:
+        """The gateway listens; the node is up when the monitor does too, or could not be started."""
+        self._is_started = True
+        if self._is_monitor_settled:
+            self._settle_monitor()
+
+    def _tell_monitor(self) -> None:
+        self.after(REPORT_US, self._tell_monitor)
+        own = (ChildReport(self.role, os.getpid(), "up", self.incarnation), *self.report_children(_ROLES))
+        report = NodeReport(own, self._max_sessions, self._end is not None)
+        self.tell_child(_MONITOR_ID, NODE_NOTE, report=to_data(report))
+
+    def _report_session(self, child_id: str, report: dict[str, Any]) -> None:
+        """Pass on what a session's supervisor reports, and what is seen of that one from here."""
+        own = self.report_children({child_id: "session_supervisor"})
+        report["children"] = [*to_data(own), *report["children"]]
+        with contextlib.suppress(InvalidArgument):  # too large to be sent, which no report should be
+            self.tell_child(_MONITOR_ID, SESSION_NOTE, report=report)
 
     # The gateway
 
@@ -192,16 +244,22 @@ class NodeSupervisor(Supervisor):
 
     def on_child_up(self, child_id: str, hello: dict[str, Any]) -> None:
         """A session's processes run: whoever asked for it may connect."""
+        if child_id == _MONITOR_ID:
+            self._settle_monitor()
         session = self._session_of(child_id)
         if session is not None:
             session.is_up = True
             self._tell_gateway(Admitted(session.request_id, session.session_id, session.path, session.about))
 
     def on_child_message(self, child_id: str, kind: str, body: dict[str, Any]) -> None:
-        """Keep what a session's supervisor says about its end."""
+        """Keep what a session's supervisor says about its end, and pass on its reports."""
         session = self._session_of(child_id)
-        if session is not None and kind == "closed":
+        if session is None:
+            return
+        if kind == "closed":
             session.closed = body["payload"]
+        elif kind == SESSION_NOTE:
+            self._report_session(child_id, body["report"])
 
     def on_child_down(self, exit: ChildExit) -> None:
         """A session or the gateway is gone with everything below it."""
@@ -212,6 +270,7 @@ class NodeSupervisor(Supervisor):
         if session is None:
             return
         del self._sessions[session.session_id]
+        self.tell_child(_MONITOR_ID, SESSION_GONE_NOTE, session_id=session.session_id)
         Path(session.path).unlink(missing_ok=True)
         error = _error_of(exit)
         if session.is_up:
@@ -256,7 +315,7 @@ class NodeSupervisor(Supervisor):
         self.tell_supervisor(STOP_NOTE, deadline_us=self._end.deadline_us)
 
     def _session_of(self, child_id: str) -> _Session | None:
-        return self._sessions.get(child_id.removeprefix("session:")) if child_id != _GATEWAY_ID else None
+        return self._sessions.get(child_id.removeprefix("session:")) if child_id not in _ROLES else None
 
 
 def _child_id(session_id: str) -> str:

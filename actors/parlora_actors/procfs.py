@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 _DEAD_STATES: Final = frozenset("ZXx")
+_TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,38 @@ def scheduling(pid: int) -> Scheduling | None:
     except (OSError, ValueError):
         return None
     return Scheduling(ran_ns // 1_000, waited_ns // 1_000, stat is not None and stat.state == "R")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessUsage:
+    """What one process is called and has used. `cpu_us` since its start; `memory_bytes` resident."""
+
+    name: str
+    state: str
+    parent: int
+    start_ticks: int
+    cpu_us: int
+    memory_bytes: int
+
+
+def read_usage(pid: int) -> ProcessUsage | None:
+    """The process's name, CPU time and memory, or `None` if there is none of that pid."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except OSError:
+        return None
+    end = text.rindex(b")")
+    fields = text[end + 2 :].split()
+    ticks = int(fields[11]) + int(fields[12])
+    return ProcessUsage(
+        name=text[text.index(b"(") + 1 : end].decode(errors="replace"),
+        state=fields[0].decode(),
+        parent=int(fields[1]),
+        start_ticks=int(fields[19]),
+        cpu_us=ticks * 1_000_000 // _TICKS_PER_SECOND,
+        memory_bytes=int(fields[21]) * _PAGE_BYTES,
+    )
 
 
 def start_ticks(pid: int) -> int:

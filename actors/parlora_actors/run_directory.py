@@ -34,6 +34,7 @@ LOG_NAME: Final = "node.log"
 THESPIAN_LOG_NAME: Final = "thespian.log"
 """Thespian's complaints about its own sockets; it keeps the file below 50 kB."""
 NODE_SOCKET_NAME: Final = "node.sock"
+MONITOR_SOCKET_NAME: Final = "monitor.sock"
 STANDING_NAME: Final = "node"
 """The directory of the standing node, beside those of embedded ones."""
 

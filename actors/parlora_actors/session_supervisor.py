@@ -7,22 +7,24 @@ Whatever it was, this process reports the session's `closed` payload, and exits 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from parlora.errors import ErrorCode
+from parlora.errors import ErrorCode, InvalidArgument
 from parlora.session.roles import Role
 from parlora.session.spec import SessionSpec
-from parlora.wire import from_data
+from parlora.wire import from_data, to_data
 from parlora_actors import guardian
 from parlora_actors.child_spec import ChildSpec
 from parlora_actors.door import listen
 from parlora_actors.loop import Loop
+from parlora_actors.messages.monitor import SessionReport
 from parlora_actors.messages.supervision import (
     TO_COORDINATOR,
     TO_SUPERVISOR,
@@ -33,6 +35,7 @@ from parlora_actors.messages.supervision import (
     ReplacePolicy,
     RequestMirror,
     RoleDown,
+    Status,
     Teardown,
 )
 from parlora_actors.obituary import (
@@ -45,6 +48,7 @@ from parlora_actors.obituary import (
 )
 from parlora_actors.session_plan import CHILDREN, COORDINATOR, POLICY, SUPERVISION, Rings, given
 from parlora_actors.session_processes import CLOSE_NOTE
+from parlora_actors.status_report import REPORT_US, SESSION_NOTE, view_ring
 from parlora_actors.supervised_process import UNRESPONSIVE, ChildExit, Inheritance
 from parlora_actors.supervision_actions import Finish
 from parlora_actors.supervision_link import MAX_PACKET_BYTES
@@ -55,6 +59,8 @@ from parlora_actors.watched_link import WatchedLink
 
 LAST_WORDS_US: Final = 1_000_000
 """How long a coordinator may take, after everything else is gone or the deadline has passed, to tell and to leave."""
+
+_ROLES: Final = {child.id: child.id for child in CHILDREN}
 
 
 class SessionSupervisor(Supervisor):
@@ -84,8 +90,18 @@ class SessionSupervisor(Supervisor):
             self._loop, ours.detach(), TO_SUPERVISOR, TO_COORDINATOR, self._on_coordinator, on_end=lambda: None
         )
         self._coordinator.on_drained = self._close_sent
+        self._status: dict[str, Any] = {}
+        self.after(REPORT_US, self._tell_monitor)
         self.supervise(replace(SUPERVISION, unresponsive_ms=self._spec.limits.unresponsive_timeout_ms))
         self.start_children(CHILDREN)
+
+    def _tell_monitor(self) -> None:
+        """What a monitor shows of this session. It is lost if the node's supervisor does not read."""
+        self.after(REPORT_US, self._tell_monitor)
+        rings = tuple(view_ring(field.name, getattr(self._rings, field.name)) for field in fields(self._rings))
+        report = SessionReport(self._spec.session_id, self.report_children(_ROLES), rings, self._status)
+        with contextlib.suppress(InvalidArgument):  # too large to be sent, which no status of a session should be
+            self.tell_supervisor(SESSION_NOTE, report=to_data(report))
 
     # --- children come
 
@@ -137,6 +153,8 @@ class SessionSupervisor(Supervisor):
                 self._mirror.note(message)
             case Closed():
                 self._closed = message.payload
+            case Status():
+                self._status = message.status
 
     def _fix_deadline(self, deadline_us: int) -> None:
         if self._deadline is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NoReturn
 
 from parlora._process import set_child_subreaper
@@ -19,6 +19,8 @@ from parlora_actors import birth, guardian
 from parlora_actors.actor import ParloraActor, load_actor
 from parlora_actors.child_spec import ChildSpec, SupervisorSpec
 from parlora_actors.crash_report import describe_crash
+from parlora_actors.messages.monitor import ChildReport
+from parlora_actors.status_report import report_child
 from parlora_actors.supervised_process import ChildExit, ChildProcess, Inheritance
 from parlora_actors.supervision_actions import Action, Dropped, Finish, Finished, Kill, Start, Started, Stop
 from parlora_actors.supervision_core import SupervisionCore
@@ -135,6 +137,11 @@ class Supervisor(ParloraActor):
             return self._processes[child_id].actor.pid
         except KeyError:
             raise NotFound(f"child {child_id} has no process", details={"child": child_id}) from None
+
+    def report_children(self, roles: Mapping[str, str]) -> tuple[ChildReport, ...]:
+        """For a monitor: those of the children named in `roles`, each with its role, that have a process."""
+        found = ((role, self._processes.get(child_id)) for child_id, role in roles.items())
+        return tuple(report_child(child, role) for role, child in found if child is not None and child.pidfd >= 0)
 
     @property
     def child_ids(self) -> tuple[str, ...]:

@@ -82,6 +82,9 @@ coordinator inside ends a start that is too slow, in order."""
 GATEWAY_FLUSH_US: Final = 5_000
 """Pause before messages are offered to a gateway again that did not take them at once."""
 
+MONITOR_BACK_US: Final = 1_000_000
+"""Pause before a monitor that died is started again: whatever kills it, it must not keep its supervisor busy."""
+
 NODE_END_US: Final = 1_000_000
 """How long before a node's deadline sessions that do not close in order are given up: killing them and ending Thespian
 need 100 ms on an idle machine."""

@@ -81,5 +81,12 @@ class Closed:
     payload: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A summary of the session's status, for the monitor; once a second."""
+
+    status: dict[str, Any]
+
+
 TO_COORDINATOR = MessageSet(1, LinkUp, RoleDown, Gone)
-TO_SUPERVISOR = MessageSet(1, Teardown, Reap, ReplacePolicy, RequestMirror, Closed)
+TO_SUPERVISOR = MessageSet(1, Teardown, Reap, ReplacePolicy, RequestMirror, Closed, Status)
