@@ -167,7 +167,8 @@ class Coordinator:
                 self._take(inputs.ProcessDown(*self._stamp(), message.role, message.cause, message.asked, error))
         else:
             self._roles.drain_all()
-            self._take(inputs.ChildrenGone(*self._stamp(), message.killed, self._counters(), tuple(message.left)))
+            left = tuple(message.left)
+            self._take(inputs.ChildrenGone(*self._stamp(), message.killed, self._counters(), left, message.lost))
 
     def _never_up(self, message: RoleDown) -> inputs.ErrorData | None:
         """A policy that kills its process while it is imported would do so again."""

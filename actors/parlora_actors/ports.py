@@ -33,6 +33,7 @@ class RingSource:
         self.ring = ring
         self._reader = ring.reader()
         self._format = format
+        self._told = ring.stats().dropped
 
     @property
     def epoch(self) -> int:
@@ -55,8 +56,14 @@ class RingSource:
         return _status(self.ring)
 
     def clear(self, epoch: int) -> Loss:
-        """Adopt `epoch` and drop what is older."""
-        return self._reader.clear(epoch)
+        """Adopt `epoch` and drop what is older.
+
+        Returns everything that clears have dropped here since the last call: a read that comes between the raise of
+        the epoch, which no thread of ours need have made, and this call has dropped its part already.
+        """
+        self._reader.clear(epoch)
+        told, self._told = self._told, self.ring.stats().dropped
+        return self._told - told
 
 
 class RingSink:

@@ -210,7 +210,7 @@ class SessionSupervisor(Supervisor):
         report = self._kill_below(spare)
         self._killed += len(report.killed)
         self._told_gone = True
-        self._coordinator.send(Gone(self._killed, [str(each.pid) for each in report.left]))
+        self._coordinator.send(Gone(self._killed, [str(each.pid) for each in report.left], self._rings.left()))
         self.after(LAST_WORDS_US, self._end_coordinator)
 
     def _end_coordinator(self) -> None:

@@ -35,6 +35,9 @@ class Loss:
     def __add__(self, other: Loss) -> Loss:
         return Loss(self.frames + other.frames, self.bytes + other.bytes, self.duration_us + other.duration_us)
 
+    def __sub__(self, other: Loss) -> Loss:
+        return Loss(self.frames - other.frames, self.bytes - other.bytes, self.duration_us - other.duration_us)
+
     def __bool__(self) -> bool:
         return self.frames > 0 or self.bytes > 0
 
@@ -71,7 +74,7 @@ class AudioSource(Protocol):
         """Payload bytes queued and the bound."""
 
     def clear(self, epoch: int) -> Loss:
-        """Adopt `epoch` and drop everything older that is queued; returns what was dropped here."""
+        """Adopt `epoch` and drop everything older that is queued; returns what clears dropped since the last call."""
 
 
 class AudioSink(Protocol):

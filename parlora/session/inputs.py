@@ -184,9 +184,10 @@ class TimerFired(Input):
 class ChildrenGone(Input):
     """The supervisor proved that nothing of the session is alive but coordinator and supervisor.
 
-    killed: processes that had to be killed. counters: the last sample of the rings.
+    killed: processes that had to be killed. counters: the last sample of the rings. lost: what nobody will read.
     """
 
     killed: int
     counters: AudioCounters = AudioCounters()
     left: tuple[str, ...] = field(default=())
+    lost: Loss = field(default_factory=Loss)

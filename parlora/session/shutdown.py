@@ -219,5 +219,11 @@ def _tell_closed(turn: Turn, input: ChildrenGone) -> None:
             "finalization_observed": life.finalization_observed,
             "killed": input.killed,
             "left": list(input.left),
+            "audio_discontinuity": {
+                "cause": "session_ended",
+                "dropped_frames": input.lost.frames,
+                "dropped_bytes": input.lost.bytes,
+                "dropped_duration_us": input.lost.duration_us,
+            },
         },
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from parlora.audio.port import Loss
 from parlora.session.roles import Role
 from parlora.wire import MessageSet
 
@@ -36,10 +37,14 @@ class RoleDown:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """Nothing of the session is alive but supervisor and coordinator; `killed` processes had to be killed."""
+    """Nothing of the session is alive but supervisor and coordinator; `killed` processes had to be killed.
+
+    lost: how much audio is still in the rings; nobody will read it.
+    """
 
     killed: int
     left: list[str] = field(default_factory=list)
+    lost: Loss = field(default_factory=Loss)
 
 
 # coordinator -> supervisor
