@@ -90,7 +90,7 @@ class CloudCall:
     def resume(self, token: str) -> None:
         """The clear barrier of the interruption with this token has completed; an older token changes nothing."""
         with self._lock:
-            if token == self._token and self._phase is Phase.RUNNING:
+            if token == self._token and self._phase in (Phase.RUNNING, Phase.RECONNECTING):
                 self._token = None
                 self._overloaded(self._output.release())
 
@@ -319,6 +319,8 @@ class CloudCall:
 
     def _overloaded(self, overload: Overload | None) -> None:
         if overload is None or self._phase is not Phase.RUNNING:
+            if overload is not None:  # told when the connection is back
+                self._output.count("provider_overload", overload.loss)
             return
         self._tell.overload(overload, self._output)
         if self._service.recovers_output:

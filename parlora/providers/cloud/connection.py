@@ -196,10 +196,7 @@ class Connection:
             return False
         try:
             headers = [f"{name}: {value}" for name, value in self._endpoint.headers.items()]
-            tls = None
-            if self._endpoint.url.startswith("wss:"):
-                tls = ssl.create_default_context(cafile=self._endpoint.ca_file)
-            self._socket.open(self._endpoint.url, headers, timeout_s, tls)
+            self._socket.open(self._endpoint.url, headers, timeout_s, _tls(self._endpoint))
         except Exception as error:  # the library raises its own, the system's and TLS's
             self._over(_connecting(error))
             return False
@@ -303,6 +300,16 @@ class Connection:
             due.append(max(self._heard_us, self._pinged_us) + self._timing.ping_ms * 1_000)
         due += [at for at in (self._end_by_us, self._finish_by_us) if at is not None]
         return max(0.0, (min(due) - now) / 1_000_000)
+
+
+def _tls(endpoint: Endpoint) -> ssl.SSLContext | None:
+    """The system's certificates, and the endpoint's own beside them; verification is always on."""
+    if not endpoint.url.startswith("wss:"):
+        return None
+    context = ssl.create_default_context()
+    if endpoint.ca_file is not None:
+        context.load_verify_locations(endpoint.ca_file)
+    return context
 
 
 def _closed(data: bytes) -> End:

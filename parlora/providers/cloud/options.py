@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import ssl
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -35,6 +36,17 @@ def check_text(value: Any, field: str, *, optional: bool = True) -> Any:
     if not isinstance(value, str) or not value or len(value) > _MAX_TEXT or not value.isprintable():
         raise InvalidArgument(f"{field} must be a printable text of 1 to {_MAX_TEXT} characters", field=field)
     return value
+
+
+def check_ca_file(value: Any, field: str = "ca_file") -> str | None:
+    """The path of a PEM file of certificates that can be read, or None."""
+    path: str | None = check_text(value, field)
+    if path is not None:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
+        except OSError as error:  # an SSLError is one
+            raise InvalidArgument(f"{field}: {path} holds no certificates: {error.strerror}", field=field) from None
+    return path
 
 
 def check_integer(value: Any, field: str, least: int, most: int) -> int | None:

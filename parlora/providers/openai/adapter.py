@@ -14,7 +14,7 @@ from parlora.limits import AudioLimits
 from parlora.providers.cloud.codec import CloudCodec
 from parlora.providers.cloud.connection import Endpoint
 from parlora.providers.cloud.credentials import Credential, CredentialSource
-from parlora.providers.cloud.options import check_integer, check_text, check_url
+from parlora.providers.cloud.options import check_ca_file, check_integer, check_text, check_url
 from parlora.providers.cloud.shell import CloudProvider
 from parlora.providers.openai.commands import MODELS, StartOptions
 from parlora.providers.openai.session import LiveSession, history_of
@@ -78,7 +78,7 @@ class OpenAI(CloudProvider):
     ) -> None:
         super().__init__(CredentialSource(api_key_env, api_key_file, DEFAULT_KEY_ENV))
         self._url = check_url(url)
-        self._ca_file = check_text(ca_file, "ca_file")
+        self._ca_file = check_ca_file(ca_file)
         self._options = StartOptions(
             model=check_text(model, "model", optional=False),
             voice=check_text(voice, "voice"),

@@ -9,7 +9,7 @@ import pytest
 from parlora.errors import InvalidArgument
 from parlora.providers.cloud.connection import Endpoint
 from parlora.providers.cloud.credentials import Credential, CredentialSource
-from parlora.providers.cloud.options import check_integer, check_text, check_url
+from parlora.providers.cloud.options import check_ca_file, check_integer, check_text, check_url
 
 KEY = "sk-unit-2d8f"
 
@@ -119,3 +119,12 @@ def test_texts_and_numbers_are_bounded() -> None:
     for number in (-1, 10, True, 1.0, "1"):
         with pytest.raises(InvalidArgument, match="delay"):
             check_integer(number, "delay", 0, 9)
+
+
+def test_a_file_without_certificates_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "ca.pem"
+    path.write_text("nothing")
+    assert check_ca_file(None) is None
+    for wrong in (str(path), str(tmp_path / "none")):
+        with pytest.raises(InvalidArgument, match="ca_file"):
+            check_ca_file(wrong)
