@@ -200,7 +200,7 @@ def _check_capacity(turn: Turn, batch: Sequence[ContextDecision]) -> None:
             details={"max_jobs": limits.max_jobs, "max_pending_jobs": limits.max_pending_jobs},
         )
     new = starts + sum(1 for decision in batch if decision.kind is DecisionKind.SUPERSEDE_TASK)
-    if new and jobs.records_in_use(turn) + new > limits.max_records:
+    if not jobs.has_records_for(turn, new):
         raise Backpressure("every request record is in use", details={"max_records": limits.max_records})
     keys = {
         clarifications.key_of(turn, decision)

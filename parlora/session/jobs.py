@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final
 
 from parlora.contract.backend import BackendRequest
@@ -56,7 +57,7 @@ def _bound_kept(turn: Turn) -> None:
     excess = len(turn.work.jobs) - turn.spec.limits.max_records
     if excess <= 0:
         return
-    for job in [job for job in turn.work.jobs.values() if is_settled(turn, job)][:excess]:
+    for job in list(islice((job for job in turn.work.jobs.values() if is_settled(turn, job)), excess)):
         task = turn.work.tasks.get(job.task_id)
         turn.work = replace(turn.work, jobs=turn.work.jobs.drop(job.id))
         if task is None:
@@ -81,9 +82,11 @@ def is_settled(turn: Turn, job: Job) -> bool:
     )
 
 
-def records_in_use(turn: Turn) -> int:
-    """Request records that cannot be forgotten."""
-    return sum(1 for job in turn.work.jobs.values() if not is_settled(turn, job))
+def has_records_for(turn: Turn, more: int) -> bool:
+    """Whether so many more request records have room, once those that may be forgotten are."""
+    excess = len(turn.work.jobs) + more - turn.spec.limits.max_records
+    settled = (job for job in turn.work.jobs.values() if is_settled(turn, job))
+    return excess <= 0 or sum(1 for _ in islice(settled, excess)) == excess
 
 
 def fill_slots(turn: Turn) -> None:

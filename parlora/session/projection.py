@@ -1,4 +1,8 @@
-"""The conversation as the policy and the application see it (spec 001, 002): built when asked for."""
+"""The conversation as the policy and the application see it (spec 001, 002): built when asked for.
+
+A record is frozen, so its entry is made once and shared by all snapshots: an interpretation of a full session would
+otherwise copy a thousand entries for each caption. Whoever hands a snapshot to code that may change it hands a copy.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +25,29 @@ def snapshot(turn: Turn) -> ContextSnapshot:
         provider_generation=provider.generation if provider is not None else 0,
         provider_speech=cast(ProviderSpeech, talk.provider_speech),
         application_context=dict(talk.application_context),
-        transcripts=[dict(entry) for entry in talk.transcripts],
-        pending_delegations={key: delegation_entry(value) for key, value in talk.delegations.items()},
-        tasks={key: _task_entry(value) for key, value in turn.work.tasks.items()},
+        transcripts=list(talk.transcripts),
+        pending_delegations={
+            key: value.projected or delegation_entry(value) for key, value in talk.delegations.items()
+        },
+        tasks={key: value.projected or task_entry(value) for key, value in turn.work.tasks.items()},
     )
 
 
 def delegation_entry(delegation: Delegation) -> dict[str, Any]:
     """A `Delegation` of the snapshot; optional keys are there once observed."""
+    if delegation.projected is None:
+        object.__setattr__(delegation, "projected", _delegation_entry(delegation))
+    return cast(dict[str, Any], delegation.projected)
+
+
+def task_entry(task: Task) -> dict[str, Any]:
+    """A `Task` of the snapshot; optional keys are there once observed."""
+    if task.projected is None:
+        object.__setattr__(task, "projected", _task_entry(task))
+    return cast(dict[str, Any], task.projected)
+
+
+def _delegation_entry(delegation: Delegation) -> dict[str, Any]:
     entry: dict[str, Any] = {**delegation.entry, "id": delegation.id, "status": delegation.status}
     if delegation.task_id is not None:
         entry["task_id"] = delegation.task_id

@@ -96,7 +96,10 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """A call of the provider for application work. `entry` is what the provider told, extra keys included."""
+    """A call of the provider for application work. `entry` is what the provider told, extra keys included.
+
+    `projected`: its snapshot entry, made once and shared (`projection.delegation_entry`).
+    """
 
     id: str
     entry: dict[str, Any]
@@ -106,6 +109,7 @@ class Delegation:
     wait: Wait | None = None
     clarification: dict[str, Any] | None = None
     resolved: bool = False
+    projected: dict[str, Any] | None = field(default=None, init=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,8 @@ class Task:
     """A unit of application work at its current revision.
 
     `request_ids` run from newest to oldest. `withdrawn_revision`: up to this revision the policy wants no answer.
-    `noticed`: revision and generation of the last uncertainty notice.
+    `noticed`: revision and generation of the last uncertainty notice. `projected`: its snapshot entry, made once and
+    shared (`projection.task_entry`).
     """
 
     id: str
@@ -144,6 +149,7 @@ class Task:
     wait: Wait | None = None
     clarification: dict[str, Any] | None = None
     progress: dict[str, Any] | None = None
+    projected: dict[str, Any] | None = field(default=None, init=False, compare=False, repr=False)
 
 
 class JobStatus(StrEnum):

@@ -16,6 +16,7 @@ What the script does not answer by itself is left open, so that a test can answe
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
@@ -96,7 +97,7 @@ class SessionModel:
         self.clock = VirtualClock()
         self.capabilities: dict[Role, Any] = {Role.CHANNEL: CHANNEL, Role.PROVIDER: PROVIDER, Role.BACKEND: BACKEND}
         self.effects: list[Effect] = []
-        self.trace: list[str] = []
+        self.trace: list[tuple[int, str, object]] = []
         self._count = 0
         self._waiting: list[inputs.Input] = []
         self._adapters: dict[Role, effects.StartAdapter] = {}
@@ -124,7 +125,7 @@ class SessionModel:
         self._carry_out(done)
 
     def _note(self, arrow: str, what: object) -> None:
-        self.trace.append(f"{self.clock.now_us / 1_000:>10.1f} ms {arrow} {what}"[:MOST_TRACE_CHARACTERS])
+        self.trace.append((self.clock.now_us, arrow, what))  # words are made when somebody reads them
 
     def _fresh(self) -> str:
         self._count += 1
@@ -177,7 +178,7 @@ class SessionModel:
     def _run_policy(self, run: effects.RunPolicy) -> None:
         assert self.policy is not None
         try:
-            decisions = tuple(self.policy(run.snapshot, run.trigger))
+            decisions = tuple(self.policy(copy.deepcopy(run.snapshot), run.trigger))
         except ParloraError as error:
             self._later(inputs.PolicyReplied, run_id=run.run_id, decisions=(), error=error.to_data())
         else:
@@ -355,4 +356,7 @@ class SessionModel:
 
     def story(self, lines: int = 60) -> str:
         """The newest inputs and effects, one a line."""
-        return "\n".join(self.trace[-lines:])
+        return "\n".join(
+            f"{at_us / 1_000:>10.1f} ms {arrow} {what}"[:MOST_TRACE_CHARACTERS]
+            for at_us, arrow, what in self.trace[-lines:]
+        )

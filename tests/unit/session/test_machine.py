@@ -1,16 +1,36 @@
 """Random interleavings of everything that can happen to a session, and what must hold throughout.
 
 The world here is careless: owners answer late or never, adapters contradict themselves, timers race with replies, the
-policy decides nonsense. What a session promises must hold anyway.
+policy decides nonsense. What a session promises must hold anyway:
+
+1. no obsolete or superseded result is ever appended, and none twice;
+2. a command's effect happens at most once per id;
+3. nothing is reported completed, cancelled, accepted or played without its observation;
+4. every live state has an armed deadline or a running owner;
+5. the bounds of `Limits` are never exceeded, in any structure;
+6. after `closed` there are no effects, but none are missing either: every call is answered, every outstanding command
+   has its outcome, every submitted request without a verified result is listed as uncertain;
+7. the same inputs give the same effects.
 """
 
+import os
+import random
 from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+import pytest
+from hypothesis import HealthCheck, seed, settings
 from hypothesis import Phase as HypothesisPhase
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from parlora.audio.port import Loss
 from parlora.context.decision import ContextDecision, DecisionKind
@@ -18,6 +38,7 @@ from parlora.limits import Limits
 from parlora.session import effects, inputs
 from parlora.session.commands import room
 from parlora.session.effects import Call, Effect, Invoke
+from parlora.session.reducer import begin, reduce
 from parlora.session.roles import OWNERS, PIPELINES, Role
 from parlora.session.state import Delivery, Job, JobStatus, Phase, Purpose
 from parlora.testing.session_model import SessionModel, session_spec
@@ -45,9 +66,15 @@ ERRORS = st.sampled_from([None, None, None, REFUSED, {**REFUSED, "code": "uncert
 class SessionMachine(RuleBasedStateMachine):
     """One session in a careless world."""
 
+    steps = 0
+    """Inputs given by all machines of this run: one step may give several."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.model = SessionModel(session_spec(LIMITS), auto_reply=False, auto_acknowledge=False, auto_close=False)
+        self.acknowledged: set[str] = set()
+        self.runs: list[str] = []
+        self.old_timers: list[str] = []
+        self.begun = self.model_of()
         self.checked = 0
         self.open: dict[str, Invoke] = {}
         self.invokes: dict[Call, list[Invoke]] = defaultdict(list)
@@ -61,6 +88,10 @@ class SessionMachine(RuleBasedStateMachine):
         self.observed_outcomes: set[tuple[str, str]] = set()
         self.epoch = 0
         self.revision = 0
+
+    def model_of(self) -> int:
+        self.model = SessionModel(session_spec(LIMITS), auto_reply=False, auto_acknowledge=False, auto_close=False)
+        return self.model.clock.now_us
 
     # ---- the world
 
@@ -113,6 +144,8 @@ class SessionMachine(RuleBasedStateMachine):
     @rule(data=st.data(), type=st.sampled_from(["context_acknowledged", "context_rejected", "context_submitted"]))
     def provider_speaks_of_a_command(self, data: st.DataObject, type: str) -> None:
         command_id = data.draw(st.sampled_from(sorted(self.open)))
+        if type == "context_acknowledged":
+            self.acknowledged.add(command_id)
         self.model.event(Role.PROVIDER, type, {"error": None}, command_id=command_id)
 
     @precondition(lambda self: self.open)
@@ -199,6 +232,51 @@ class SessionMachine(RuleBasedStateMachine):
             return ContextDecision(kind, recheck_after_ms=delay, recheck_key=key, **where)
         return ContextDecision(kind, message="Which?", clarification_key=key, **where)
 
+    @precondition(lambda self: self.runs)
+    @rule(data=st.data(), fails=st.booleans())
+    def policy_answers_late(self, data: st.DataObject, fails: bool) -> None:
+        run_id = data.draw(st.sampled_from(self.runs))
+        decision = ContextDecision(DecisionKind.START_TASK, delegation_id="d0", input={})
+        decisions, error = ((), REFUSED) if fails else ((decision,), None)
+        if self.model.state.policy.run is None or self.model.state.policy.run.id != run_id:
+            self.model.feed(inputs.PolicyReplied, run_id=run_id, decisions=decisions, error=error)
+
+    @precondition(lambda self: self.old_timers)
+    @rule(data=st.data())
+    def a_timer_fires_early_or_again(self, data: st.DataObject) -> None:
+        timer_id = data.draw(st.sampled_from(self.old_timers))
+        self.model.clock.cancel(timer_id)
+        self.model.feed(inputs.TimerFired, timer_id=timer_id)
+
+    @rule(role=st.sampled_from(OWNERS), type=st.sampled_from(["transcript_delta", "request_completed", "closed"]))
+    def an_event_of_another_generation(self, role: Role, type: str) -> None:
+        if role in self.model.state.adapters:
+            event = replace(self.model.adapter_event(role, type), generation=7)
+            self.model.feed(inputs.AdapterEvent, role=role, event=event)
+
+    @precondition(lambda self: len(self.model.trace) > 100)
+    @rule(role=st.sampled_from(OWNERS), type=st.sampled_from(["failed", "closed", "disconnected"]))
+    def an_adapter_gives_up(self, role: Role, type: str) -> None:
+        self.model.event(role, type, {})
+
+    @rule(context=st.sampled_from([{}, {"shop": "open"}]), outcome=st.sampled_from(["completed", "cancelled"]), id=IDS)
+    def the_application_looks_in(self, context: dict[str, Any], outcome: str, id: str) -> None:
+        self.model.call("update_context", context=context)
+        self.model.call("resolve_progress", id=id, outcome=outcome)
+        self.model.call("status")
+
+    @rule(stalls=st.sampled_from([False] * 15 + [True]))
+    def audio_is_lost(self, stalls: bool) -> None:
+        self.model.feed(
+            inputs.PipelineLost,
+            role=Role.OUTPUT_PIPELINE,
+            stream="output",
+            cause="stale_epoch",
+            loss=Loss(1, 960, 20_000),
+        )
+        if stalls:
+            self.model.feed(inputs.PipelineStalled, role=Role.OUTPUT_PIPELINE, epoch=0, blocked_us=500_000)
+
     @rule(asked=st.booleans())
     def policy_worker_dies(self, asked: bool) -> None:
         self.model.feed(inputs.ProcessDown, role=Role.POLICY, cause="signal 9", asked=asked)
@@ -250,6 +328,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @invariant()
     def effects_keep_the_promises(self) -> None:
+        SessionMachine.steps += 1
         fresh = self.model.effects[self.checked :]
         self.checked = len(self.model.effects)
         for effect in fresh:
@@ -263,6 +342,10 @@ class SessionMachine(RuleBasedStateMachine):
             self.pipeline.append(effect)
         elif isinstance(effect, effects.DrainCapture):
             self.draining = True
+        elif isinstance(effect, effects.RunPolicy):
+            self.runs.append(effect.run_id)
+        elif isinstance(effect, effects.ArmTimer):
+            self.old_timers.append(effect.timer_id)
         elif isinstance(effect, effects.ReapChildren):
             self.reaping = True
         elif isinstance(effect, Invoke):
@@ -298,9 +381,18 @@ class SessionMachine(RuleBasedStateMachine):
             self.observed_outcomes.add((request_id or "", type.removeprefix("request_")))
         if source == "session" and type == "task_superseded":
             self._revised(payload["task_id"], payload["task_revision"])
+        if source == "session" and type == "result_delivery" and payload["stage"] == "accepted":
+            assert payload["result_command_id"] in self.acknowledged, self.model.story()
+        if source == "session" and type in ("request_cancelled", "request_failed"):
+            assert payload["result"]["metadata"]["execution"] == "never_submitted"
+            assert request_id not in self.task_of, f"{request_id} was submitted\n{self.model.story()}"
         if source == "session" and type == "closed":
-            assert set(payload["jobs"]) <= set(self.task_of)
+            jobs = self.model.state.work.jobs.values()
+            unverified = {job.id for job in jobs if job.dispatched and not job.status.terminal}
+            assert set(payload["jobs"]) == unverified <= set(self.task_of)
+            assert {job["status"] for job in payload["jobs"].values()} <= {"uncertain"}
             assert set(payload["commands"].values()) <= {"completed", "failed", "unknown"}
+            assert self.model.state.commands.pending.keys() == set(), self.model.story()
 
     @invariant()
     def nothing_is_completed_that_was_not_observed(self) -> None:
@@ -328,6 +420,13 @@ class SessionMachine(RuleBasedStateMachine):
         pending = [c for c in state.commands.pending.values() if c.purpose not in (Purpose.CONTROL, Purpose.RESUME)]
         assert len(pending) <= room(LIMITS)
         assert len(state.timers) <= 80
+        assert len(state.policy.triggers) <= 3 + 4 * (len(talk.delegations) + len(work.tasks) + LIMITS.max_records)
+        assert len(set(state.policy.triggers)) == len(state.policy.triggers)
+        assert len(work.notices) <= LIMITS.max_records
+        assert max((len(r.waiters) for r in state.commands.records.values()), default=0) <= LIMITS.max_subscribers
+        assert set(state.commands.lanes) <= set(OWNERS)
+        assert len(state.health.playback) <= 6
+        assert max((len(job.uncertainty_reason or "") for job in work.jobs.values()), default=0) <= 256
         if state.lifecycle.phase is not Phase.CLOSING:
             assert len(state.commands.ledger) <= LIMITS.max_records
         legs = Counter(c.role for c in state.commands.pending.values() if c.purpose is Purpose.CONTROL)
@@ -384,10 +483,34 @@ class SessionMachine(RuleBasedStateMachine):
         assert isinstance(self.model.effects[-1], effects.Exit), self.model.story()
         assert len(self.model.events("closed")) == 1
         assert self.model.clock.armed == {}
+        self._every_call_was_answered()
+        self._the_same_again()
+
+    def _every_call_was_answered(self) -> None:
+        asked: dict[str, str] = {}
+        for _, _, what in self.model.trace:
+            if isinstance(what, inputs.Called):
+                asked[what.call_id] = what.caller
+            elif isinstance(what, inputs.CallerGone):
+                asked = {call_id: caller for call_id, caller in asked.items() if caller != what.caller}
+            elif isinstance(what, effects.Answer):
+                asked.pop(what.call_id, None)
+            elif isinstance(what, effects.Exit):
+                assert asked == {}, f"calls without an answer: {asked}\n{self.model.story()}"
+                return
+
+    def _the_same_again(self) -> None:
+        state, told = begin(self.model.spec, self.begun, "f1")
+        for _, arrow, what in self.model.trace:
+            if arrow == "<-":
+                assert isinstance(what, inputs.Input)
+                state, more = reduce(state, what)
+                told += more
+        assert told == self.model.effects
+        assert state == self.model.state
 
 
-TestSession = SessionMachine.TestCase
-TestSession.settings = settings(
+SETTINGS = settings(
     max_examples=60,
     stateful_step_count=50,
     deadline=None,
@@ -395,3 +518,16 @@ TestSession.settings = settings(
     phases=[HypothesisPhase.explicit, HypothesisPhase.reuse, HypothesisPhase.generate, HypothesisPhase.shrink],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
+
+SHARDS = 8
+STEPS = 50_000
+"""Steps of all shards together: each runs machines until it has made its part."""
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_every_interleaving_keeps_every_promise(shard: int) -> None:
+    before, number = SessionMachine.steps, shard if "CI" in os.environ else random.getrandbits(32)
+    while SessionMachine.steps - before < STEPS // SHARDS:
+        print(f"seed {number}")
+        run_state_machine_as_test(seed(number)(SessionMachine), settings=SETTINGS)
+        number += SHARDS
