@@ -1,7 +1,6 @@
 """Everything the brain remembers: frozen records, one group per concern.
 
-A reduction never changes a record: it makes new ones. What is here is private to `parlora.session`; applications see
-the snapshot and the status, which are projections (acceptance TY-25).
+A reduction makes new records. They are private: applications see projections of them (acceptance TY-25).
 """
 
 from __future__ import annotations
@@ -96,10 +95,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """A call of the provider for application work. `entry` is what the provider told, extra keys included.
-
-    `projected`: its snapshot entry, made once and shared (`projection.delegation_entry`).
-    """
+    """A provider's call for work. entry: what it told. projected: its snapshot entry, made once and shared."""
 
     id: str
     entry: dict[str, Any]
@@ -134,8 +130,7 @@ class Task:
     """A unit of application work at its current revision.
 
     `request_ids` run from newest to oldest. `withdrawn_revision`: up to this revision the policy wants no answer.
-    `noticed`: revision and generation of the last uncertainty notice. `projected`: its snapshot entry, made once and
-    shared (`projection.task_entry`).
+    `noticed`: revision and generation of the last uncertainty notice. `projected`: as a delegation's.
     """
 
     id: str
