@@ -27,7 +27,7 @@ from parlora.wire import pack, unpack
 from parlora_actors import birth
 from parlora_actors.crash_report import describe_crash
 from parlora_actors.node_log import NodeLog, NodeLogHandler
-from parlora_actors.procfs import start_ticks
+from parlora_actors.procfs import name_process, start_ticks
 from parlora_actors.supervision_link import Life, Packet, SupervisionLink
 from parlora_actors.timers import Timer, TimerQueue
 from parlora_actors.timing import SHOW_LIFE_US, now_us
@@ -179,7 +179,7 @@ class ParloraActor(Actor):  # type: ignore[misc]
         self.watch(given.link, self._on_link)
         init = unpack(first_message)
         self.role, self.incarnation = init["role"], init["incarnation"]
-        _name_process(self.role)
+        name_process(self.role)
         self.session_id = init["init"].get("session_id", "")
         self.supervisor = sender
         self.log = NodeLog(given.log, role=self.role, session_id=self.session_id)
@@ -236,13 +236,6 @@ class ParloraActor(Actor):  # type: ignore[misc]
 
 def _own_identity() -> dict[str, int]:
     return {"pid": os.getpid(), "start_ticks": start_ticks(os.getpid())}
-
-
-def _name_process(role: str) -> None:
-    """Let `ps` and `top` show what this process is, in the 15 characters that the kernel keeps."""
-    name = os.open("/proc/self/comm", os.O_WRONLY | os.O_CLOEXEC)
-    os.write(name, role[:15].encode())
-    os.close(name)
 
 
 def _use_own_logging(log: NodeLog) -> None:

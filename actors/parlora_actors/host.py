@@ -96,7 +96,7 @@ class ActorHost(SessionHost):
 
     @property
     def pid(self) -> int | None:
-        """The process id of the node's launcher, once started: every process of the node is below it."""
+        """The process id of the node's keeper, once started: every process of the node is below it."""
         return None if self._node is None else self._node.pid
 
     def __enter__(self) -> Self:

@@ -1,6 +1,6 @@
-"""The host's side of its node: start the launcher, watch it, stop it, and see that it is gone.
+"""The host's side of its node: start the keeper with its launcher, watch it, stop it, and see that it is gone.
 
-The launcher is executed, never forked, so the host's threads, locks and start method do not matter. It watches the
+The keeper is executed, never forked, so the host's threads, locks and start method do not matter. It watches the
 host by itself: nothing here has to run for a node to end with its host. The host's signal handlers and other children
 are left alone: only this one child is waited for, by its pid.
 """
@@ -31,13 +31,13 @@ from parlora_actors.messages.launch import (
 
 _BOOT: Final = (
     "import json, runpy, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
-    "runpy.run_module('parlora_actors.launcher', run_name='__main__', alter_sys=True)"
+    "runpy.run_module('parlora_actors.keeper', run_name='__main__', alter_sys=True)"
 )
-"""The launcher must find the same packages as the host, also from a tree that is not installed."""
+"""The keeper and the launcher must find the same packages as the host, also from a tree that is not installed."""
 
 
 class NodeProcess:
-    """The launcher of one node: our only child. Owned by one thread at a time."""
+    """The keeper of one node, and through it the launcher: our only child. Owned by one thread at a time."""
 
     def __init__(self) -> None:
         """Start the launcher process; it waits for its configuration."""
@@ -64,12 +64,12 @@ class NodeProcess:
 
     @property
     def pid(self) -> int:
-        """The launcher's process id."""
+        """The keeper's process id."""
         return self._process.pid
 
     @property
     def pidfd(self) -> int:
-        """Readable once the launcher has ended."""
+        """Readable once the keeper has ended: after everything else."""
         return self._pidfd
 
     def configure(self, launch: Launch, deadline_us: int) -> str:
@@ -95,10 +95,16 @@ class NodeProcess:
         return self._reap(deadline_us) and not gone.left
 
     def kill(self) -> bool:
-        """The last step: SIGKILL to the launcher, whose death ends everything below it. True if it is gone."""
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-        return self._reap(now_us() + NODE_KILL_TIMEOUT_MS * 1_000)
+        """The last step: have the keeper kill everything below it at once. True if it is gone.
+
+        A keeper that does not is killed itself, and the launcher sees that.
+        """
+        for number in (signal.SIGUSR1, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
+            if self._reap(now_us() + NODE_KILL_TIMEOUT_MS * 1_000):
+                return True
+        return False
 
     def abandon(self) -> None:
         """In a forked child: the launcher is none of its children, and the copies of our descriptors are closed."""

@@ -55,7 +55,7 @@ class EmbeddedNode:
 
     @property
     def pid(self) -> int:
-        """The launcher's process id."""
+        """The keeper's process id."""
         return self._process.pid
 
     @property

@@ -1,15 +1,13 @@
 """The process between a host and its node: it starts Thespian and the root actor, watches them, and ends with its host.
 
-    python -m parlora_actors.launcher --fd N --host PID
-
-The host executes it with one end of a socket pair (`messages.launch`). It has one thread, runs no code of adapters, and
-waits for nothing without a deadline. As a subreaper it sees every orphan of the node, so whatever dies, in whatever
-order, it kills the rest. It exits when the host asks, when the host, the admin or the root is gone, and on SIGTERM.
+The keeper forks it with one end of a socket pair to the host (`messages.launch`). It has one thread, runs no code of
+adapters, and waits for nothing without a deadline. As a subreaper it sees every orphan of the node, so whatever dies,
+in whatever order, it kills the rest. It exits when the host asks, when the host, the keeper, the admin or the root is
+gone or the root hangs, and on SIGTERM.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import select
 import signal
@@ -19,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from parlora._process import close_descriptors_except, set_child_subreaper
+from parlora._process import set_child_subreaper
 from parlora.errors import ParloraError, Timeout
 from parlora_actors import guardian, procfs, user_code
 from parlora_actors.crash_report import describe_crash
@@ -51,13 +49,18 @@ class _HostDown(Exception):
     """The host's process or its end of the control socket is gone."""
 
 
+class _KeeperDown(Exception):
+    """The process above this one is gone: nobody would see this one's death."""
+
+
 class Launcher:
     """The life of one node, seen from its launcher."""
 
-    def __init__(self, control: socket.socket, host_pid: int) -> None:
+    def __init__(self, control: socket.socket, host: int, keeper: int, tell_run_dir: int) -> None:
         self._control = Link(control, TO_LAUNCHER, FROM_LAUNCHER)
-        self._host_pid = host_pid
-        self._host = -1
+        self._host = host
+        self._keeper = keeper
+        self._tell_run_dir = tell_run_dir
         self._launch: Launch | None = None
         self._directory: RunDirectory | None = None
         self._system: NodeSystem | None = None
@@ -76,6 +79,8 @@ class Launcher:
             self._serve()
         except _HostDown:
             cause = "host_down"
+        except _KeeperDown:
+            cause = "keeper_down"
         except NodeDown as down:
             if cause == "start_failed":
                 self._fail(down)
@@ -98,12 +103,12 @@ class Launcher:
     def _start(self) -> None:
         check_platform()
         raise_descriptor_limit()
-        self._watch_host()
         note_signals((signal.SIGTERM, signal.SIGCHLD), self._note_signal)
         launch = self._await_launch()
         deadline_us = now_us() + NODE_START_US
         _take_surroundings(launch)
         self._directory = RunDirectory.create() if launch.run_dir is None else RunDirectory.take(launch.run_dir)
+        os.write(self._tell_run_dir, self._directory.path.encode())
         self._log_path = launch.log_path or self._directory.file(LOG_NAME)
         self._log = NodeLog(_open_log(self._log_path), role="launcher")
         thespian_log = self._directory.file(THESPIAN_LOG_NAME)
@@ -116,14 +121,6 @@ class Launcher:
             if not self._wait(deadline_us):
                 raise Timeout("the root actor did not start in time")
         self._control.send(NodeReady(self._directory.path, os.getpid(), self._system.root_pid))
-
-    def _watch_host(self) -> None:
-        try:
-            self._host = os.pidfd_open(self._host_pid)
-        except ProcessLookupError:
-            raise _HostDown from None
-        if os.getppid() != self._host_pid:  # it died, and somebody else may have its pid by now
-            raise _HostDown
 
     def _await_launch(self) -> Launch:
         deadline_us = now_us() + CONFIG_US
@@ -160,6 +157,7 @@ class Launcher:
         """Handle what happens next; False if the deadline passed first."""
         handlers: dict[int, Callable[[], None]] = {
             self._host: self._on_host_down,
+            self._keeper: self._on_keeper_down,
             self._signalled: self._on_signal,
             self._control.fileno(): self._on_control,
         }
@@ -188,6 +186,9 @@ class Launcher:
 
     def _on_host_down(self) -> None:
         raise _HostDown
+
+    def _on_keeper_down(self) -> None:
+        raise _KeeperDown
 
     def _ask_stop(self, deadline_us: int) -> None:
         if self._stop_deadline_us is None or deadline_us < self._stop_deadline_us:
@@ -245,32 +246,12 @@ def _take_surroundings(launch: Launch) -> None:
     user_code.install(launch.sys_path or sys.path, launch.cwd or os.getcwd(), launch.main_path)
 
 
-def _detach(control: int) -> None:
-    """Leave the host's session, its standard streams but for its stderr, and every descriptor but the control socket.
+def run(control: int, host: int, keeper: int, tell_run_dir: int) -> int:
+    """Run a launcher; returns its exit code.
 
-    What a component prints goes to stderr: the host's stdout is the host's own.
+    control: the socket to the host. host, keeper: their pidfds. tell_run_dir: a pipe to the keeper.
     """
-    if os.getsid(0) != os.getpid():
-        os.setsid()
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.dup2(2, 1)
-    close_descriptors_except({0, 1, 2, control})
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run a launcher; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="parlora_actors.launcher", description="Started by a host, not by people.")
-    parser.add_argument("--fd", type=int, required=True, help="the control socket, inherited")
-    parser.add_argument("--host", type=int, required=True, help="the host's pid")
-    options = parser.parse_args(arguments)
-    _detach(options.fd)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    procfs.name_process("launcher")
     set_child_subreaper()
-    Launcher(socket.socket(fileno=options.fd), options.host).run()
+    Launcher(socket.socket(fileno=control), host, keeper, tell_run_dir).run()
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -24,6 +24,10 @@ CHILD_START_MS: Final = 5_000
 CHILD_SHUTDOWN_MS: Final = 5_000
 """Default time for a child to stop by itself, as in OTP."""
 
+KEEPER_PATIENCE_US: Final = 500_000
+"""How long a keeper leaves the end to the launcher when their host is gone; a launcher needs about 30 ms, and all has
+to be gone within a second."""
+
 HEARTBEAT_US: Final = 500_000
 """How often a supervisor pings its children: a stopped process is then found at most half a second late."""
 

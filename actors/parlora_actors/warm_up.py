@@ -27,6 +27,7 @@ _NOT_IN_A_NODE: Final = (
     "parlora_actors.config",
     "parlora_actors.demo",
     "parlora_actors.host",
+    "parlora_actors.keeper",
     "parlora_actors.launcher",
     "parlora_actors.session_handle",
     "parlora_actors.session_life",

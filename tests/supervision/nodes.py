@@ -41,14 +41,14 @@ def wait_for(what: str, look: Callable[[], T | None], timeout_s: float = WAIT_S)
 
 
 class LaunchedNode:
-    """A launcher that this process started."""
+    """A keeper with its launcher that this process started."""
 
     def __init__(self, launch: Launch, log_path: Path) -> None:
         self.log_path = log_path
         ours, theirs = socket.socketpair()
         self.process = subprocess.Popen(
             [
-                sys.executable, "-m", "parlora_actors.launcher",
+                sys.executable, "-m", "parlora_actors.keeper",
                 "--fd", str(theirs.fileno()), "--host", str(os.getpid()),
             ],
             pass_fds=[theirs.fileno()],
@@ -116,8 +116,13 @@ class LaunchedNode:
 
         return wait_for(f"{event} {fields}", look)
 
+    @property
+    def launcher(self) -> int:
+        """The launcher's pid."""
+        return wait_for("the launcher", lambda: procfs.children(self.process.pid))[0]
+
     def pids(self) -> list[int]:
-        """The launcher and everything below it that is alive."""
+        """The keeper and everything below it that is alive."""
         return [pid for pid in [self.process.pid, *procfs.descendants(self.process.pid)] if procfs.is_alive(pid)]
 
 

@@ -14,18 +14,21 @@ from parlora_actors.child_spec import ChildSpec, SupervisorSpec
 from parlora_actors.run_directory import run_root
 from tests.supervision.nodes import LaunchedNode, NodeFailed, node, supervised, wait_for
 
+GONE_S = 4.0
+"""Promised is 1 s; the margin is for a busy machine."""
+
 QUIET = SupervisorSpec(children=(ChildSpec("a", "tests.supervision.troubles.Quiet"),))
 FORKED = SupervisorSpec(children=(ChildSpec("a", "tests.supervision.troubles.ForkAway"),))
 
 
 def all_of(node: LaunchedNode) -> list[int]:
     pids = node.pids()
-    assert len(pids) >= 5  # launcher, admin, logger, root, child
+    assert len(pids) >= 6  # keeper, launcher, admin, logger, root, child
     return pids
 
 
 def admin_of(node: LaunchedNode) -> int:
-    return next(pid for pid in procfs.children(node.process.pid) if procfs.is_alive(pid))
+    return next(pid for pid in procfs.children(node.launcher) if procfs.is_alive(pid))
 
 
 def assert_all_gone(pids: list[int]) -> None:
@@ -59,12 +62,41 @@ def _alive(pids: list[int]) -> set[int]:
     return {pid for pid in pids if procfs.is_alive(pid)}
 
 
-def test_a_killed_launcher_takes_the_node_with_it_and_the_next_one_removes_its_files(tmp_path: Path) -> None:
-    """Each actor dies with its parent. (Daemons that forked away need the keeper.)"""
+@pytest.mark.parametrize("victim", ["keeper", "launcher"])
+@pytest.mark.parametrize("with_the_root", [False, True], ids=["alone", "and_the_root"])
+def test_keeper_and_launcher_see_each_others_death(victim: str, with_the_root: bool, tmp_path: Path) -> None:
+    """What the dead one would have killed, daemons that forked away too, the other one kills, within a second."""
+    with supervised(FORKED, tmp_path) as node:
+        ready = node.ready()
+        node.wait_log("forked")
+        pids = all_of(node)
+        victims = [node.process.pid if victim == "keeper" else node.launcher]
+        victims += [ready.root_pid] if with_the_root else []
+        for pid in victims:
+            os.kill(pid, signal.SIGKILL)
+        wait_for("everything to be gone", lambda: not _alive(pids), GONE_S)
+        wait_for("its directory to be gone", lambda: not os.path.exists(ready.run_dir), GONE_S)
+
+
+def test_a_stopped_launcher_is_killed_with_its_node(tmp_path: Path) -> None:
+    with supervised(FORKED, tmp_path) as node:
+        run_dir = node.ready().run_dir
+        node.wait_log("forked")
+        pids = all_of(node)
+        os.kill(node.launcher, signal.SIGSTOP)
+        wait_for("everything to be gone", lambda: not _alive(pids), 5)
+        wait_for("its directory to be gone", lambda: not os.path.exists(run_dir), GONE_S)
+
+
+def test_what_both_leave_behind_the_next_node_removes(tmp_path: Path) -> None:
+    """Each actor dies with its parent, so daemons that forked away are all that can be left."""
     with supervised(QUIET, tmp_path) as first:
         left = Path(first.ready().run_dir)
         pids = all_of(first)
-        first.process.kill()
+        for pid in (first.process.pid, first.launcher):
+            os.kill(pid, signal.SIGSTOP)
+        for pid in (first.launcher, first.process.pid):
+            os.kill(pid, signal.SIGKILL)
         assert_all_gone(pids)
         assert left.exists()
     with supervised(QUIET, tmp_path) as second:
@@ -185,7 +217,7 @@ def test_a_launcher_whose_host_never_speaks_ends_when_it_hangs_up() -> None:
     ours, theirs = socket.socketpair()
     root = Path(__file__).parents[2]
     process = subprocess.Popen(
-        [sys.executable, "-m", "parlora_actors.launcher", "--fd", str(theirs.fileno()), "--host", str(os.getpid())],
+        [sys.executable, "-m", "parlora_actors.keeper", "--fd", str(theirs.fileno()), "--host", str(os.getpid())],
         pass_fds=[theirs.fileno()],
         env=os.environ | {"PYTHONPATH": f"{root}:{root / 'actors'}"},
     )

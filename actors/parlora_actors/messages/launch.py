@@ -62,8 +62,8 @@ class NodeFailed:
 class NodeGone:
     """Nothing of the node is left but the launcher, which exits now, and what `left` names.
 
-    cause: `stopped` (as asked), `root_down`, `admin_down`, `host_down`, `signal` or `start_failed`. killed: how many
-    processes had to be killed. left: the pids of those that could not be.
+    cause: `stopped` (as asked), `root_down`, `admin_down`, `host_down`, `keeper_down`, `signal` or `start_failed`.
+    killed: how many processes had to be killed. left: the pids of those that could not be.
     """
 
     cause: str
