@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+from parlora.audio.port import Loss
 from parlora.contract.channel import ChannelCapabilities, ClearScope
 from parlora.errors import Backpressure, ErrorCode, InvalidArgument, Unsupported
 from parlora.events import Event, EventType
@@ -148,12 +149,22 @@ def _is_clear(command: Command) -> bool:
 
 
 def pipeline_replied(turn: Turn, input: PipelineReplied) -> None:
-    """The output pipeline carried a leg out."""
-    _acknowledged(
-        turn, input.command_id, input.role, input.error,
-        {"dropped_frames": input.loss.frames, "dropped_bytes": input.loss.bytes,
-         "dropped_duration_us": input.loss.duration_us},
-    )  # fmt: skip
+    """The output pipeline carried a leg out. What it dropped is part of the outcome, unless that was told already."""
+    leg = turn.controls.legs.get(input.command_id)
+    barrier = None if leg is None else turn.controls.barriers.get(leg[0])
+    told = barrier is not None and not barrier.failed and input.error is None
+    if input.loss and not told:
+        lost(turn, "output", "late_control", input.loss)
+    _acknowledged(turn, input.command_id, input.role, input.error, _dropped(input.loss) if told else {})
+
+
+def lost(turn: Turn, stream: str, cause: str, loss: Loss) -> None:
+    """Audio was discarded that no other event tells."""
+    turn.emit(EventType.AUDIO_DISCONTINUITY, {"stream": stream, "cause": cause, **_dropped(loss)})
+
+
+def _dropped(loss: Loss) -> dict[str, int]:
+    return {"dropped_frames": loss.frames, "dropped_bytes": loss.bytes, "dropped_duration_us": loss.duration_us}
 
 
 def channel_control(turn: Turn, event: Event) -> None:
@@ -224,7 +235,7 @@ def _describe(turn: Turn, barrier: Barrier) -> dict[str, Any]:
 
 def _tell_failed(turn: Turn, barrier: Barrier, error: ErrorData) -> None:
     if not barrier.failed:
-        payload = {**_describe(turn, barrier), "error": error}
+        payload = {**_describe(turn, barrier), **barrier.dropped, "error": error}
         turn.emit(EventType.CONTROL_FAILED, payload, command_id=barrier.caller_id or barrier.id)
     if barrier.token is None:
         _close(turn, barrier)

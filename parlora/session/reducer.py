@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from parlora.errors import ErrorCode
-from parlora.events import EventType
 from parlora.session import (
     adapter_events,
     associations,
@@ -101,17 +100,7 @@ def _replied(turn: Turn, input: CommandReplied) -> None:
 
 
 def _lost(turn: Turn, input: PipelineLost) -> None:
-    loss = input.loss
-    turn.emit(
-        EventType.AUDIO_DISCONTINUITY,
-        {
-            "stream": input.stream,
-            "cause": input.cause,
-            "dropped_frames": loss.frames,
-            "dropped_bytes": loss.bytes,
-            "dropped_duration_us": loss.duration_us,
-        },
-    )
+    controls.lost(turn, input.stream, input.cause, input.loss)
 
 
 def _stalled(turn: Turn, input: PipelineStalled) -> None:

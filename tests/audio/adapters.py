@@ -60,11 +60,12 @@ def taken(path: Path) -> list[Taken]:
 class NumberingProvider(TrivialProvider):
     """Keeps its store full: `extension {name: stored}` says so once an epoch. With `frames`, only so many in all.
 
-    `extension {name: written}` and `closed` say how many frames were admitted.
+    `extension {name: written}` says at the end how many frames were admitted; the file `count` says so at any time.
     """
 
-    def __init__(self, frames: int | None = None) -> None:
+    def __init__(self, frames: int | None = None, count: str | None = None) -> None:
         super().__init__()
+        self._count = None if count is None else os.open(count, os.O_CREAT | os.O_WRONLY)
         self._left = frames
         self._written = 0
         self._full_epoch = -1
@@ -88,6 +89,8 @@ class NumberingProvider(TrivialProvider):
                 result = self._generated.write(data, epoch=epoch)
                 if result is WriteResult.OK:
                     self._written += 1
+                    if self._count is not None:
+                        os.pwrite(self._count, HEAD.pack(self._written, 0), 0)
                     self._left = None if self._left is None else self._left - 1
                 elif result is WriteResult.BACKPRESSURE:
                     self._tell_full(epoch)

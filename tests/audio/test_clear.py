@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.audio.adapters import ADAPTERS, FRAME_BYTES, FRAME_US, Taken, taken
+from tests.audio.books import told_as_dropped
 from tests.sessions import Call, wait_for
 
 Start = Callable[..., Call]
@@ -21,19 +21,6 @@ def begin(call: Start, path: Path, pacing: str) -> Call:
         channel=(f"{ADAPTERS}:NotingChannel", {"path": str(path), "pacing": pacing}),
         provider=f"{ADAPTERS}:NumberingProvider",
     ).ready()
-
-
-def dropped(session: Call) -> tuple[int, int, int]:
-    """Everything that events say was dropped, in frames, bytes and microseconds."""
-    told: list[dict[str, Any]] = [event.payload for event in session.of("control_completed", "session")]
-    told += [event.payload for event in session.of("audio_discontinuity", "session")]
-    told += [event.payload["audio_discontinuity"] for event in session.of("closed", "session")]
-    fields = ("dropped_frames", "dropped_bytes", "dropped_duration_us")
-    by_session = [sum(each.get(name, 0) for each in told) for name in fields]
-    losses = [event.payload.get("dropped", {}) for event in session.of("control_completed", "channel")]
-    by_channel = [sum(each.get(name, 0) for each in losses) for name in ("frames", "bytes", "duration_us")]
-    frames, size, duration = (ours + theirs for ours, theirs in zip(by_session, by_channel, strict=True))
-    return frames, size, duration
 
 
 @pytest.mark.row("AU-22", "EP-02", "EP-04", "EP-07", "EP-09", "EP-12", "EP-13")
@@ -67,7 +54,7 @@ def test_nothing_of_an_old_epoch_reaches_the_channel_once_a_clear_of_20_stored_s
     assert numbers == sorted(set(numbers)), "each at most once, in order"
     written = session.event("extension", "provider", name="written").payload["frames"]
     lost = written - len(frames)
-    assert dropped(session) == (lost, lost * FRAME_BYTES, lost * FRAME_US)
+    assert told_as_dropped(session) == (lost, lost * FRAME_BYTES, lost * FRAME_US)
 
 
 @pytest.mark.row("EP-10", "EP-11")
@@ -88,7 +75,7 @@ def test_suppressed_output_is_thrown_away_counted_and_never_played_after_the_res
     frames = taken(path)
     written = session.event("extension", "provider", name="written").payload["frames"]
     lost = written - len(frames)
-    assert dropped(session) == (lost, lost * FRAME_BYTES, lost * FRAME_US)
+    assert told_as_dropped(session) == (lost, lost * FRAME_BYTES, lost * FRAME_US)
     assert on.at_us < off.at_us
     assert before < len(frames)
 

@@ -211,3 +211,36 @@ def test_an_option_out_of_range_is_refused_by_name(option: str, value: object) -
     with pytest.raises(InvalidArgument) as refused:
         PlaybackBuffer(200 * MS, PlaybackOptions(**{option: value}))
     assert refused.value.details["field"] == option
+
+
+@pytest.mark.row("PB-16")
+@given(
+    QUEUES,
+    OPTIONS,
+    st.lists(st.tuples(st.integers(0, 1_500), st.integers(1, 5)), min_size=1, max_size=30),
+    st.integers(0, 30),
+)
+def test_whatever_the_source_does_every_frame_is_played_once_at_its_own_rate(
+    queue_us: int, options: PlaybackOptions, packets: list[tuple[int, int]], released: int
+) -> None:
+    """A channel that follows it plays one frame or silence each 20 ms: nothing is skipped, repeated or stuck."""
+    buffer = PlaybackBuffer(queue_us, options)
+    arrivals, at_us = [], 0
+    for pause_ms, frames in packets:
+        at_us += pause_ms * MS
+        arrivals.append((at_us, frames))
+    queue: list[int] = []
+    played: list[int] = []
+    entered = 0
+    for tick in range(at_us // (20 * MS) + 20 * len(packets) + 2_000):
+        now = tick * 20 * MS
+        while arrivals and arrivals[0][0] <= now:
+            received_us, frames = arrivals.pop(0)
+            queue += range(entered, entered + frames)
+            entered += frames
+            buffer.received(received_us, frames * 20 * MS)
+        if tick == released:
+            buffer.release_recovery()
+        if buffer.may_play(now, len(queue) * 20 * MS):
+            played.append(queue.pop(0))
+    assert played == list(range(entered))

@@ -310,3 +310,47 @@ def test_a_suppression_that_was_told_as_failed_is_not_carried_out_later() -> Non
     model.reply(model.last_invoke(Call.CONTROL))
 
     assert len(model.invoked(Call.CONTROL)) == 1
+
+
+LOST = Loss(3, 2_880, 60_000)
+TOLD = {"dropped_frames": 3, "dropped_bytes": 2_880, "dropped_duration_us": 60_000}
+
+
+def told_as_lost(model: SessionModel) -> list[dict[str, Any]]:
+    kinds = ("control_completed", "control_failed", "audio_discontinuity")
+    payloads = [event.payload for kind in kinds for event in model.events(kind)]
+    return [payload for payload in payloads if payload.get("dropped_frames")]
+
+
+@pytest.mark.row("AU-23")
+@pytest.mark.parametrize("late", [False, True])
+def test_what_a_clear_dropped_is_told_once_also_if_the_clear_fails(late: bool) -> None:
+    model = open_model()
+    clear(model)
+    if not late:
+        pipeline(model, loss=LOST)
+    model.advance(CLEAR_TIMEOUT_MS)
+    assert model.events("control_failed")
+    if late:
+        pipeline(model, loss=LOST)
+    provider(model)
+    channel(model)
+    (told,) = told_as_lost(model)
+    assert TOLD.items() <= told.items()
+    assert told.get("cause") == ("late_control" if late else None)
+
+
+@pytest.mark.row("AU-23")
+@pytest.mark.parametrize("late", [False, True])
+def test_what_an_interruption_dropped_is_told_once_also_if_its_clear_is_late(late: bool) -> None:
+    model = open_model()
+    model.event(Role.PROVIDER, "output_interrupted", {"token": "t"})
+    if not late:
+        pipeline(model, loss=LOST)
+    model.advance(CLEAR_TIMEOUT_MS)
+    if late:
+        pipeline(model, loss=LOST)
+    provider(model)
+    channel(model)
+    (told,) = told_as_lost(model)
+    assert TOLD.items() <= told.items()
