@@ -44,7 +44,7 @@ def node(standing_node: LaunchedNode) -> Iterator[LaunchedNode]:
 def sockets_of(node: LaunchedNode) -> list[str]:
     """The sockets at which somebody reads: the launcher's own is used while it starts and stops only."""
     found = [os.path.join(node.run_dir, name) for name in sorted(os.listdir(node.run_dir))]
-    own = os.path.join(node.run_dir, f"a{node.process.pid}")
+    own = os.path.join(node.run_dir, f"a{node.launcher}")
     return [path for path in found if stat.S_ISSOCK(os.lstat(path).st_mode) and path != own]
 
 
