@@ -201,6 +201,15 @@ def monitor(
 
 
 @app.command()
+def doctor(as_json: Json = False) -> None:
+    """Say whether a node can run on this machine, how well, and how to get what is missing. Starts nothing."""
+    from parlora_actors.cli_doctor import report
+
+    with reported(as_json):
+        sys.exit(report(as_json))
+
+
+@app.command()
 def version(as_json: Json = False) -> None:
     """Print the versions of the package, of the protocol between processes, and of Python."""
     versions = {
