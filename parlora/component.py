@@ -7,11 +7,14 @@ A class or function that can be imported under its own name may be given in plac
 from __future__ import annotations
 
 import importlib
+import inspect
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from parlora.errors import InvalidArgument
 from parlora.wire import pack
+
+_NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Component:
             found: Any = importlib.import_module(module_name)
             for part in attribute.split("."):
                 found = getattr(found, part)
-        except Exception as error:  # an import runs application code: anything may come
+        except (Exception, SystemExit) as error:  # an import runs application code: anything may come
             raise InvalidArgument(
                 f"{field}: cannot import {self.path}: {type(error).__name__}: {error}", field=field
             ) from error
@@ -70,7 +73,22 @@ class Component:
             named = f"{field}.options.{inner}" if inner else field
             raise InvalidArgument(f"{field}: {error.message}", field=named) from error
         except TypeError as error:
-            raise InvalidArgument(f"{field}: {self.path}: {error}", field=f"{field}.options") from error
+            message = f"{field}: {self.path}: {error}{_allowed(factory, self.options)}"
+            raise InvalidArgument(message, field=f"{field}.options") from error
+
+
+def _allowed(factory: Any, options: dict[str, Any]) -> str:
+    """What the options may be, if they do not fit; an error from within says so itself."""
+    try:
+        signature = inspect.signature(factory)
+    except (TypeError, ValueError):  # of some classes in C
+        return ""
+    try:
+        signature.bind(**options)
+    except TypeError:
+        names = [name for name, each in signature.parameters.items() if each.kind in _NAMED]
+        return f"; allowed are {', '.join(names)}" if names else "; it takes no options"
+    return ""
 
 
 def _path_of(implementation: object, field: str) -> str:

@@ -51,7 +51,7 @@ def system_errors() -> Iterator[None]:
     try:
         yield
     except ParloraError as error:
-        code = ExitCode.BAD_INPUT if isinstance(error, InvalidArgument) else ExitCode.SYSTEM
+        code = ExitCode.BAD_INPUT if code_of(error) is ExitCode.BAD_INPUT else ExitCode.SYSTEM
         raise CommandError(code, error) from error
 
 

@@ -25,6 +25,7 @@ from parlora_actors.messages.launch import (
     Launch,
     NodeFailed,
     NodeGone,
+    NodePlaced,
     NodeReady,
     StopNode,
 )
@@ -42,6 +43,8 @@ class NodeProcess:
     def __init__(self) -> None:
         """Start the launcher process; it waits for its configuration."""
         self._inbox: list[Any] = []
+        self.run_dir: str | None = None
+        """The node's directory, as soon as it has one."""
         self.gone: NodeGone | None = None
         """The launcher's last word, once it has been heard."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -129,6 +132,8 @@ class NodeProcess:
         while True:
             while self._inbox:
                 message = self._inbox.pop(0)
+                if isinstance(message, NodePlaced):
+                    self.run_dir = message.run_dir
                 if isinstance(message, kinds):
                     return message
             if self._link.closed:

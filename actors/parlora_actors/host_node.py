@@ -86,9 +86,10 @@ class EmbeddedNode:
 
     def _remove_run_dir(self) -> None:
         """A launcher that could not clean up leaves a directory, locked until its last process is gone."""
+        run_dir = self._process.run_dir or self.run_dir
         deadline_us = now_us() + LOST_NODE_STOP_TIMEOUT_MS * 1_000
         with contextlib.suppress(ParloraError, OSError):  # the next node that starts removes it too
-            while self.run_dir is not None and not remove_dead(self.run_dir) and now_us() < deadline_us:
+            while run_dir is not None and not remove_dead(run_dir) and now_us() < deadline_us:
                 time.sleep(_POLL_S)
 
     def release(self) -> None:

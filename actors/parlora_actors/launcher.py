@@ -18,11 +18,20 @@ from collections.abc import Callable
 from typing import Final
 
 from parlora._process import set_child_subreaper
-from parlora.errors import ParloraError, Timeout
+from parlora.errors import InvalidArgument, ParloraError, Timeout
 from parlora_actors import guardian, procfs, user_code
 from parlora_actors.crash_report import describe_crash
 from parlora_actors.link import Link
-from parlora_actors.messages.launch import FROM_LAUNCHER, TO_LAUNCHER, Launch, NodeFailed, NodeGone, NodeReady, StopNode
+from parlora_actors.messages.launch import (
+    FROM_LAUNCHER,
+    TO_LAUNCHER,
+    Launch,
+    NodeFailed,
+    NodeGone,
+    NodePlaced,
+    NodeReady,
+    StopNode,
+)
 from parlora_actors.node_log import NodeLog, rotate
 from parlora_actors.node_system import NodeDown, NodeSystem, note_signals
 from parlora_actors.platform_check import check_platform, raise_descriptor_limit
@@ -109,8 +118,12 @@ class Launcher:
         _take_surroundings(launch)
         self._directory = RunDirectory.create() if launch.run_dir is None else RunDirectory.take(launch.run_dir)
         os.write(self._tell_run_dir, self._directory.path.encode())
+        self._control.send(NodePlaced(self._directory.path))
         self._log_path = launch.log_path or self._directory.file(LOG_NAME)
-        self._log = NodeLog(_open_log(self._log_path), role="launcher")
+        try:
+            self._log = NodeLog(_open_log(self._log_path), role="launcher")
+        except OSError as error:
+            raise InvalidArgument(f"log: cannot write {self._log_path}: {error.strerror}", field="log") from error
         thespian_log = self._directory.file(THESPIAN_LOG_NAME)
         os.close(_open_log(thespian_log))  # Thespian itself would make it readable for others
         os.environ["THESPLOG_FILE"] = thespian_log

@@ -53,10 +53,10 @@ def warm_up(preload: Iterable[str]) -> None:
     for name in preload:
         try:
             importlib.import_module(name)
-        except Exception as error:  # application code: anything may come
+        except (Exception, SystemExit) as error:  # application code: anything may come
             message = f"preload: cannot import {name}: {type(error).__name__}: {error}"
             raise InvalidArgument(message, field="preload") from error
-        _require_one_thread(name)
+        _require_one_thread(name, field="preload")
     warm_converters()
     gc.collect()
     gc.freeze()
@@ -67,9 +67,10 @@ def thread_count() -> int:
     return len(os.listdir("/proc/self/task"))
 
 
-def _require_one_thread(module: str) -> None:
+def _require_one_thread(module: str, **details: str) -> None:
     if thread_count() != 1:
-        raise Unsupported(f"importing {module} leaves a thread running; a node forks and cannot have it preloaded")
+        message = f"importing {module} leaves a thread running; a node forks and cannot have it preloaded"
+        raise Unsupported(message, details=details)
 
 
 def _own_modules() -> Iterator[str]:

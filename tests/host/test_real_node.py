@@ -28,6 +28,7 @@ from parlora import (
 from parlora_actors import procfs
 from parlora_actors.host_connection import Connection
 from parlora_actors.host_gateway import GatewayClient
+from parlora_actors.run_directory import run_root
 
 from .real import TRIVIAL, start
 
@@ -333,3 +334,20 @@ def test_a_host_that_closes_does_not_wait_for_a_session_that_was_refused(
         start(host)
     closer.join(6)
     assert not closer.is_alive()
+
+
+def test_a_log_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="Is a directory") as caught:
+        ActorHost(log=tmp_path).start()
+    assert caught.value.details["field"] == "log"
+
+
+def test_a_node_that_is_killed_while_it_starts_leaves_no_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow_to_import.py").write_text("import time; time.sleep(60)")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(os.listdir(run_root()))
+    with pytest.raises(Timeout):
+        ActorHost(preload=["slow_to_import"], startup_timeout_ms=2_000).start()
+    assert set(os.listdir(run_root())) == before

@@ -163,6 +163,15 @@ def test_a_preload_that_fails_is_named(tmp_path: Path) -> None:
         launched.gone()
 
 
+def test_a_preload_that_exits_is_named(tmp_path: Path) -> None:
+    (tmp_path / "exits.py").write_text("raise SystemExit(3)")
+    with supervised(QUIET, tmp_path, preload=["exits"]) as launched:
+        error = launched.next(NodeFailed).error
+        assert error["details"]["field"] == "preload"
+        assert "cannot import exits: SystemExit: 3" in error["message"]
+        launched.gone()
+
+
 def test_a_preload_that_leaves_a_thread_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "leaves_a_thread.py").write_text(
         "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
@@ -170,6 +179,7 @@ def test_a_preload_that_leaves_a_thread_is_refused_by_name(tmp_path: Path) -> No
     with supervised(QUIET, tmp_path, preload=["leaves_a_thread"]) as launched:
         error = launched.next(NodeFailed).error
         assert error["code"] == "unsupported"
+        assert error["details"]["field"] == "preload"
         assert "leaves_a_thread" in error["message"]
         launched.gone()
 

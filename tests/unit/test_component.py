@@ -1,4 +1,5 @@
 from collections import OrderedDict
+from pathlib import Path
 
 import pytest
 
@@ -59,6 +60,14 @@ def test_an_unknown_option_names_the_options() -> None:
     with pytest.raises(InvalidArgument) as caught:
         Component("fractions:Fraction", {"wrong": 1}).build("backend")
     assert caught.value.details["field"] == "backend.options"
+    assert "allowed are numerator, denominator" in caught.value.message
+
+
+def test_an_import_that_exits_is_a_failed_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "module_that_exits.py").write_text("raise SystemExit(3)")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(InvalidArgument, match="cannot import module_that_exits:X: SystemExit: 3"):
+        Component("module_that_exits:X").build("backend")
 
 
 def test_an_option_the_component_refuses_is_named_in_full() -> None:

@@ -43,6 +43,13 @@ class StopNode:
 
 # launcher -> host
 @dataclass(frozen=True, slots=True)
+class NodePlaced:
+    """The node has its directory: a host that has to kill the launcher from now on removes it."""
+
+    run_dir: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeReady:
     """The root actor is up. `run_dir` holds the node's sockets; `pid` is the launcher's."""
 
@@ -72,4 +79,4 @@ class NodeGone:
 
 
 TO_LAUNCHER = MessageSet(1, Launch, StopNode)
-FROM_LAUNCHER = MessageSet(1, NodeReady, NodeFailed, NodeGone)
+FROM_LAUNCHER = MessageSet(1, NodePlaced, NodeReady, NodeFailed, NodeGone)

@@ -18,6 +18,7 @@ from parlora.channels.wav.options import (
     check_number,
     check_pacing,
     clip_files,
+    refuse_overwriting,
 )
 from parlora.channels.wav.playback import FRAME_US, Playback
 from parlora.channels.wav.script import ClipEnded, ClipStarted, GaveUp, HungUp, ScriptedCaller, Step
@@ -39,6 +40,7 @@ from parlora.wire import to_data
 
 # The input pipeline takes audio at media rate: what a stall piles up in the queue would delay the caller for the rest
 # of the call. Silence between clips is filler: it is left out until the queue is down to one frame.
+_RECORDINGS: Final = ("record", "record_caller")
 FILLER_BACKLOG_FRAMES: Final = 1
 
 
@@ -100,6 +102,8 @@ class WavChannel(Channel):
             raise InvalidArgument("a channel needs a format and two audio ports", field="audio_format")
         self._sink = init.event_sink
         self._format: AudioFormat = format.check_supported()
+        for path, field in zip(self._record_paths, _RECORDINGS, strict=True):
+            refuse_overwriting(path, field, self._files)
         clips = [file.clip(format) for file in self._files]
         self._files = []  # their samples are in the clips now
         self._is_loud = loudness_test(format)
@@ -107,7 +111,7 @@ class WavChannel(Channel):
         self._caller = ScriptedCaller(
             clips, self._silence, self._is_loud, hang_up=self._hang_up, patience_ms=self._patience_ms
         )
-        for path, field in zip(self._record_paths, ("record", "record_caller"), strict=True):
+        for path, field in zip(self._record_paths, _RECORDINGS, strict=True):
             self._recorders.append(None if path is None else Recorder(path, format, field))
         self._capture: AudioSink = init.audio_out
         self._playback = Playback(init.audio_in, format, init.limits.max_frame_bytes or len(format.silence(100_000)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -67,6 +68,13 @@ def check_number(value: object, field: str, least: int, most: int) -> int:
     if type(value) is not int or not least <= value <= most:
         raise InvalidArgument(f"{field} must be an integer from {least:,} to {most:,}", field=field)
     return value
+
+
+def refuse_overwriting(record: object, field: str, files: Sequence[ClipFile]) -> None:
+    """A recording would destroy the caller's file that it goes to; raises `InvalidArgument` naming `field`."""
+    for each in files:
+        if isinstance(record, str) and os.path.exists(record) and os.path.samefile(record, each.file.path):
+            raise InvalidArgument(f"{field}: {record} is {each.field} itself; record to another file", field=field)
 
 
 def _clip_file(clip: Any, index: int) -> ClipFile:

@@ -289,3 +289,20 @@ def test_a_bad_option_is_named(clip: MakeClip, options: dict[str, Any], field: s
         build_and_start()
 
     assert caught.value.details["field"] == field
+
+
+@pytest.mark.parametrize("field", ["record", "record_caller"])
+def test_a_recording_never_overwrites_what_the_caller_says(
+    clip: Callable[..., str], tmp_path: Path, field: str
+) -> None:
+    path = clip(1, 100)
+    before = Path(path).read_bytes()
+    (tmp_path / "link.wav").symlink_to(path)
+    channel = WavChannel(caller=path, **{field: str(tmp_path / "link.wav")})
+    with (
+        AdapterHarness(channel) as harness,
+        pytest.raises(InvalidArgument, match="record to another file") as caught,
+    ):
+        harness.start()
+    assert caught.value.details["field"] == field
+    assert Path(path).read_bytes() == before
