@@ -13,6 +13,9 @@ EVERYTHING: dict[str, Any] = {
 }
 
 LEAST_FRAMES = 20
+ON_THE_WAY = 10
+"""Frames of the playback queue that the channel may not have taken yet."""
+
 LONGEST_PAUSE_US = 1_000_000
 """A pause that a loaded machine may cause; what the scenarios would cause lasts longer."""
 
@@ -27,7 +30,7 @@ def heard_frames(call: Call) -> int:
 def end(call: Call) -> dict[str, Any]:
     """Close, and check that the scripts were followed and the audio never stopped."""
     before = heard_frames(call)
-    wait_for("audio after all that", lambda: heard_frames(call) >= before + LEAST_FRAMES)
+    wait_for("audio after all that", lambda: heard_frames(call) >= before + LEAST_FRAMES + ON_THE_WAY)
     closed = call.end()
     check(call)
     return closed
