@@ -24,7 +24,7 @@ from thespian.actors import Actor, ActorAddress, ActorExitRequest, ThespianWatch
 from parlora._process import reset_fault_signals
 from parlora.errors import InvalidArgument
 from parlora.wire import pack, unpack
-from parlora_actors import birth
+from parlora_actors import birth, cgroup
 from parlora_actors.crash_report import describe_crash
 from parlora_actors.node_log import NodeLog, NodeLogHandler
 from parlora_actors.procfs import name_process, start_ticks
@@ -174,6 +174,8 @@ class ParloraActor(Actor):  # type: ignore[misc]
         if given is None or first_message is not given.first_message:
             raise InvalidArgument("this actor was not started by a supervisor")
         reset_fault_signals()
+        if given.cgroup is not None:
+            cgroup.enter(given.cgroup)
         self._link = SupervisionLink(given.link)
         self._report(Life.BORN, _own_identity())
         self.watch(given.link, self._on_link)

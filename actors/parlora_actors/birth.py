@@ -20,12 +20,14 @@ class Birth:
 
     first_message: msgpack bytes, as if the supervisor had sent them. link: the child's end of its supervision link.
     log: the node's log, or `None`. keep: further descriptors of the child; it closes all others.
+    cgroup: the group that it enters before anything else, or `None`.
     """
 
     first_message: bytes
     link: int
     log: int | None
     keep: frozenset[int]
+    cgroup: str | None = None
 
     @property
     def descriptors(self) -> frozenset[int]:

@@ -19,7 +19,7 @@ from typing import Final
 
 from parlora._process import set_child_subreaper
 from parlora.errors import InvalidArgument, ParloraError, Timeout
-from parlora_actors import guardian, procfs, user_code
+from parlora_actors import cgroup, guardian, procfs, user_code
 from parlora_actors.crash_report import describe_crash
 from parlora_actors.link import Link
 from parlora_actors.messages.launch import (
@@ -117,6 +117,7 @@ class Launcher:
         deadline_us = now_us() + NODE_START_US
         _take_surroundings(launch)
         self._directory = RunDirectory.create() if launch.run_dir is None else RunDirectory.take(launch.run_dir)
+        cgroup.make_for_node(self._directory.path)
         os.write(self._tell_run_dir, self._directory.path.encode())
         self._control.send(NodePlaced(self._directory.path))
         self._log_path = launch.log_path or self._directory.file(LOG_NAME)

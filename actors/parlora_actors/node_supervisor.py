@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final
 
 from parlora.errors import AdapterFailed, Backpressure, Closed, Conflict, InvalidArgument, ParloraError
 from parlora.wire import to_data
+from parlora_actors import cgroup
 from parlora_actors.child_spec import ChildSpec, Restart, StartWait, StopOrder, SupervisorSpec
 from parlora_actors.link import Link, LinkFull
 from parlora_actors.messages.monitor import ChildReport, NodeReport
@@ -269,6 +270,7 @@ class NodeSupervisor(Supervisor):
         session = self._session_of(exit.child_id)
         if session is None:
             return
+        cgroup.end_session(exit.pid)
         del self._sessions[session.session_id]
         self.tell_child(_MONITOR_ID, SESSION_GONE_NOTE, session_id=session.session_id)
         Path(session.path).unlink(missing_ok=True)

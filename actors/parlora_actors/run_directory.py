@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Final
 
 from parlora.errors import Conflict, InvalidArgument, Timeout, Unsupported
+from parlora_actors import cgroup
 from parlora_actors.timing import RUN_DIRECTORY_LOCK_US, now_us
 from parlora_actors.transport.address import check_directory
 
@@ -179,6 +180,7 @@ def _remove_if_dead(directory: str) -> bool:
         return False
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        cgroup.remove_for_node(directory)
         shutil.rmtree(directory, ignore_errors=True)
     except OSError:  # taken: its node lives
         return False
@@ -252,6 +254,7 @@ def _empty(directory: str, keep: str = "") -> None:
 
 def _remove(directory: str) -> None:
     """Files that somebody else put there stay, and the directory with them."""
+    cgroup.remove_for_node(directory)
     _empty(directory)
     with contextlib.suppress(OSError):
         os.rmdir(directory)

@@ -20,7 +20,7 @@ from parlora.errors import ErrorCode, InvalidArgument
 from parlora.session.roles import Role
 from parlora.session.spec import SessionSpec
 from parlora.wire import from_data, to_data
-from parlora_actors import guardian
+from parlora_actors import cgroup, guardian
 from parlora_actors.child_spec import ChildSpec
 from parlora_actors.door import listen
 from parlora_actors.loop import Loop
@@ -73,6 +73,7 @@ class SessionSupervisor(Supervisor):
         self._hold_for_sink: bool = init["hold_for_sink"]
         self._rings = Rings.create(self._spec)
         self._listener: socket.socket | None = listen(self._path)
+        self._group = cgroup.make_for_session()
         self._mirror = Mirror()
         self._closed: dict[str, Any] | None = None
         self._reaping = False
@@ -115,7 +116,7 @@ class SessionSupervisor(Supervisor):
             self._ends[child.id] = (upper, lower)
         listener = self._listener.fileno() if self._listener is not None else -1
         what = given(role, self._spec, self._rings, lower.fileno(), listener, self._hold_for_sink)
-        return Inheritance(what.init, what.keep)
+        return Inheritance(what.init, what.keep, None if role is Role.COORDINATOR else self._group)
 
     def child_forked(self, child: ChildSpec, incarnation: int, pid: int) -> None:
         """Keep no end of any link here, so that the end of a process is the end of its link."""
@@ -177,13 +178,13 @@ class SessionSupervisor(Supervisor):
 
     def _kill_all_but_coordinator(self) -> None:
         spare = [self.child_pid(COORDINATOR)] if COORDINATOR in self.child_ids else []
-        self._killed += len(self._kill_below(spare).killed)
+        self._killed += self._kill_group() + len(self._kill_below(spare).killed)
 
     def on_child_down(self, exit: ChildExit) -> None:
         """Tell the coordinator; if it is the one that died, kill the rest at once."""
         if exit.child_id == COORDINATOR:
             self._coordinator.drain()
-            self._killed += len(self._kill_below(()).killed)
+            self._killed += self._kill_group() + len(self._kill_below(()).killed)
             if self._closed is None:
                 cause = self._ending if exit.asked else COORDINATOR_DOWN
                 self._closed = self._obituary(exit, cause)
@@ -197,6 +198,10 @@ class SessionSupervisor(Supervisor):
 
     def _kill_below(self, spare: Collection[int]) -> guardian.KillReport:
         return guardian.kill_below(os.getpid(), now_us() + GUARDIAN_US, spare=spare, on_pass=self.show_life)
+
+    def _kill_group(self) -> int:
+        """Everything but the coordinator is in it."""
+        return 0 if self._group is None else cgroup.kill(self._group)
 
     def _pids(self) -> list[int]:
         return [self.child_pid(child_id) for child_id in self.child_ids]
@@ -239,6 +244,8 @@ class SessionSupervisor(Supervisor):
         payload = fit_for_note(self._closed, MAX_PACKET_BYTES)
         self.tell_supervisor("closed", payload=payload)
         Path(self._path).unlink(missing_ok=True)
+        if self._group is not None:
+            cgroup.remove(self._group)
         self.finish(str(reason))
 
 

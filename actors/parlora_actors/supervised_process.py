@@ -19,10 +19,11 @@ UNRESPONSIVE: Final = "unresponsive"
 
 @dataclass(frozen=True, slots=True)
 class Inheritance:
-    """What a child gets at fork beyond its spec: more of `init`, and descriptors that it keeps open."""
+    """What a child gets at fork beyond its spec: more of `init`, descriptors that it keeps open, its cgroup."""
 
     init: dict[str, Any] = field(default_factory=dict)
     keep: Collection[int] = ()
+    cgroup: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

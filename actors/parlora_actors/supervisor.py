@@ -221,7 +221,7 @@ class Supervisor(ParloraActor):
         link, lower = link_pair()
         message = {"role": child.role or child.id, "incarnation": incarnation, "init": child.init | inheritance.init}
         try:
-            given = birth.Birth(pack(message), lower, self.log.fd, frozenset(inheritance.keep))
+            given = birth.Birth(pack(message), lower, self.log.fd, frozenset(inheritance.keep), inheritance.cgroup)
             actor = prepare_actor(self, load_actor(child.actor))
         except InvalidArgument as error:
             link.close()

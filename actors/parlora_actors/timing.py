@@ -48,6 +48,9 @@ only a process stuck in the kernel needs longer."""
 STOP_MARGIN_US: Final = 50_000
 """How much earlier than itself a supervisor wants its children gone: it then still has to bury them and to exit."""
 
+CGROUP_KILL_US: Final = 500_000
+"""How long a killed cgroup may take to be empty before the walk goes on; 200 processes took 75 ms."""
+
 GUARDIAN_POLL_US: Final = 20_000
 """Longest wait for one batch of killed processes before the tree is walked again."""
 
