@@ -167,6 +167,26 @@ def test_a_call_carries_the_counters_of_both_rings_and_gets_its_answer(start: St
     assert called.counters.output_forwarded == inputs.Forwarded()
 
 
+@pytest.mark.row("HP-06")
+def test_the_two_directions_are_sampled_one_after_the_other(start: Start) -> None:
+    """Not as one transaction: what the second ring gets while the first has been read already is in the sample."""
+    subject = start()
+    uplink, playback = subject.coordinator._forwarded
+    writer = subject.rings[1].writer()
+
+    class WritesMeanwhile:
+        def stats(self) -> Any:
+            read = uplink.stats()
+            writer.write(bytes(960), duration_us=20_000)
+            return read
+
+    subject.coordinator._forwarded = (WritesMeanwhile(), playback)  # type: ignore[assignment]
+    client = subject.client()
+    client.call("status")
+    counters = subject.wait(inputs.Called).counters
+    assert (counters.input_forwarded.frames, counters.output_forwarded.frames) == (0, 1)
+
+
 def test_events_go_to_subscriptions_and_lifecycle_to_everybody(start: Start) -> None:
     subject = start()
     subscriber, other = subject.client(), subject.client()
