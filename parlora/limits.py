@@ -106,8 +106,10 @@ _BOUNDS: Final[dict[str, tuple[int, int]]] = {
     "cancellation_timeout_ms": (10, 60_000),
     "ack_timeout_ms": (100, 120_000),
     "unresponsive_timeout_ms": (1_000, 60_000),
+    "max_session_ms": (1_000, 86_400_000),
     "provider_audio_max_age_ms": (100, 120_000),
 }
+_OPTIONAL: Final = ("provider_audio_max_age_ms", "max_session_ms")
 _BYTE_FIELDS: Final = ("audio_queue_bytes", "provider_audio_queue_bytes", "max_frame_bytes")
 
 
@@ -142,6 +144,7 @@ class Limits:
     cancellation_timeout_ms: a cancel mapping of a backend; 10 to 60,000.
     ack_timeout_ms: a provider's acknowledgment of an append; 100 to 120,000.
     unresponsive_timeout_ms: silence of a process of the session that counts as its death; 1,000 to 60,000.
+    max_session_ms: from ready to an orderly close with reason `expired`; default none; 1,000 to 86,400,000.
     """
 
     audio_queue_bytes: int | None = None
@@ -163,6 +166,7 @@ class Limits:
     cancellation_timeout_ms: int = 1_000
     ack_timeout_ms: int = 10_000
     unresponsive_timeout_ms: int = 2_000
+    max_session_ms: int | None = None
 
     @classmethod
     def from_data(cls, data: object, field: str = "limits") -> Limits:
@@ -185,7 +189,7 @@ class Limits:
         """Return self if every option is in bounds, else raise `InvalidArgument` naming it."""
         for name, (least, most) in _BOUNDS.items():
             value = getattr(self, name)
-            if value is None and name == "provider_audio_max_age_ms":
+            if value is None and name in _OPTIONAL:
                 continue
             if type(value) is not int or not least <= value <= most:
                 raise InvalidArgument(

@@ -179,4 +179,5 @@ _TIMERS: Final[dict[TimerKind, Callable[[Turn, str], None]]] = {
     TimerKind.ACKNOWLEDGMENT: delivery.overdue,
     TimerKind.PROGRESS: progress.timed_out,
     TimerKind.SHUTDOWN: lambda turn, subject: shutdown.deadline(turn),
+    TimerKind.MAX_SESSION: lambda turn, subject: shutdown.expired(turn),
 }

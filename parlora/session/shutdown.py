@@ -22,6 +22,7 @@ from parlora.session.turn import Turn
 REQUESTED = "requested"
 FAILED = "failed"
 CHANNEL_CLOSED = "channel_closed"
+EXPIRED = "expired"
 CHANNEL_DISCONNECTED = "channel_disconnected"
 
 
@@ -29,6 +30,12 @@ def close(turn: Turn, policy: ClosePolicy) -> None:
     """The application closes; a repeated close changes neither deadline nor policy."""
     if turn.phase in (Phase.STARTING, Phase.READY):
         _begin(turn, REQUESTED, "close_requested", policy)
+
+
+def expired(turn: Turn) -> None:
+    """The session has lasted as long as it may (`max_session_ms`): it ends in order."""
+    if turn.phase is Phase.READY:
+        _begin(turn, EXPIRED, "max_session_ms", ClosePolicy.FINISH)
 
 
 def begin_if_failed(turn: Turn) -> None:
@@ -46,7 +53,7 @@ def begin_if_failed(turn: Turn) -> None:
 def _begin(turn: Turn, reason: str, cause: str, policy: ClosePolicy) -> None:
     started = turn.phase is Phase.READY
     deadline_us = turn.now_us + turn.spec.limits.shutdown_timeout_ms * 1_000
-    turn.disarm(turn.lifecycle.startup_timer)
+    turn.disarm(turn.lifecycle.phase_timer)
     timer_id = turn.arm(TimerKind.SHUTDOWN, "shutdown", deadline_us)
     turn.lifecycle = Lifecycle(
         phase=Phase.CLOSING,
@@ -54,7 +61,7 @@ def _begin(turn: Turn, reason: str, cause: str, policy: ClosePolicy) -> None:
         cause=cause,
         policy=policy,
         deadline_us=deadline_us,
-        deadline_timer=timer_id,
+        phase_timer=timer_id,
         finalization_observed=turn.lifecycle.finalization_observed,
     )
     turn.act(BeginTeardown(deadline_us, cause))
@@ -166,7 +173,7 @@ def _reap(turn: Turn, *, force: bool) -> None:
 
 def deadline(turn: Turn) -> None:
     """The time is up: whatever is left is killed."""
-    turn.lifecycle = replace(turn.lifecycle, deadline_timer=None)
+    turn.lifecycle = replace(turn.lifecycle, phase_timer=None)
     _reap(turn, force=True)
 
 

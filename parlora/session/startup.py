@@ -32,7 +32,7 @@ _CAPABILITIES: Final[dict[Role, type[Capabilities]]] = {
 def begin(turn: Turn) -> None:
     """Start the three adapters beside each other, under the one absolute deadline."""
     timer_id = turn.arm(TimerKind.STARTUP, "startup", turn.spec.deadline_us)
-    turn.lifecycle = replace(turn.lifecycle, startup_timer=timer_id)
+    turn.lifecycle = replace(turn.lifecycle, phase_timer=timer_id)
     for role in OWNERS:
         adapter = AdapterState(turn.new_id())
         turn.adapters = turn.adapters.put(role, adapter)
@@ -121,8 +121,12 @@ def drained(turn: Turn, input: PipelineDrained) -> None:
                 "dropped_duration_us": input.loss.duration_us,
             },
         )
-    turn.disarm(turn.lifecycle.startup_timer)
-    turn.lifecycle = replace(turn.lifecycle, phase=Phase.READY, draining=False, startup_timer=None)
+    turn.disarm(turn.lifecycle.phase_timer)
+    longest_ms = turn.spec.limits.max_session_ms
+    timer_id = None
+    if longest_ms is not None:
+        timer_id = turn.arm(TimerKind.MAX_SESSION, "session", turn.now_us + longest_ms * 1_000)
+    turn.lifecycle = replace(turn.lifecycle, phase=Phase.READY, draining=False, phase_timer=timer_id)
     policy_runs.watch(turn)
     channel = turn.adapters[Role.CHANNEL].capabilities
     assert isinstance(channel, ChannelCapabilities)

@@ -44,6 +44,7 @@ class TimerKind(StrEnum):
     ACKNOWLEDGMENT = "acknowledgment"
     PROGRESS = "progress"
     SHUTDOWN = "shutdown"
+    MAX_SESSION = "max_session"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +72,12 @@ class Lifecycle:
 
     phase: Phase = Phase.STARTING
     draining: bool = False
-    startup_timer: str | None = None
+    phase_timer: str | None = None
     reason: str = ""
     cause: str | None = None
     role: str | None = None
     policy: ClosePolicy = ClosePolicy.FINISH
     deadline_us: int = 0
-    deadline_timer: str | None = None
     closes: Table[Role] = field(default_factory=Table)
     reaping: bool = False
     finalization_observed: bool = False

@@ -288,3 +288,29 @@ def test_children_gone_without_our_asking_still_ends_in_one_closed() -> None:
     assert model.told("closed").payload["cause"] == "process_down"
     assert not model.of(effects.ReapChildren)
     assert isinstance(model.effects[-1], effects.Exit)
+
+
+def test_a_session_that_lasts_too_long_closes_in_order_and_says_so() -> None:
+    model = stubborn(SessionModel(spec=session_spec(limits=Limits(max_session_ms=60_000)), auto_close=False))
+    model.advance(59_999)
+    assert model.of(effects.BeginTeardown) == []
+    model.advance(1)
+
+    assert [teardown.reason for teardown in model.of(effects.BeginTeardown)] == ["max_session_ms"]
+    assert {close.arguments["policy"] for close in model.invoked(Call.CLOSE)} == {"finish"}
+    closed = gone(model)
+    assert (closed["reason"], closed["cause"]) == ("expired", "max_session_ms")
+
+
+def test_without_that_limit_a_session_lasts() -> None:
+    model = stubborn()
+    model.advance(48 * 3_600_000)
+    assert model.of(effects.BeginTeardown) == []
+
+
+def test_a_session_that_closes_earlier_is_not_ended_again() -> None:
+    model = stubborn(SessionModel(spec=session_spec(limits=Limits(max_session_ms=1_000)), auto_close=False))
+    model.call("close")
+    model.advance(1_000)
+    assert len(model.of(effects.BeginTeardown)) == 1
+    assert gone(model)["reason"] == "requested"
