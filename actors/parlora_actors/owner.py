@@ -27,7 +27,7 @@ from parlora.wire import from_data
 from parlora_actors.audio_telemetry import listen, tell_reads
 from parlora_actors.loop import Loop
 from parlora_actors.messages.owner import FROM_OWNER, TO_OWNER, Invoke, Observed, Replied, Start
-from parlora_actors.owner_calls import cleared_epoch, invocation
+from parlora_actors.owner_calls import check_contract, cleared_epoch, invocation
 from parlora_actors.owner_events import Identity, Outbox, OwnerEvents
 from parlora_actors.owner_failure import error_data, located, refusal
 from parlora_actors.owner_secrets import Secrets
@@ -144,7 +144,7 @@ class Owner:
         """On the worker thread: a file of secrets may be slow to read."""
         component = self._init.component
         self._secrets = Secrets(component.options)
-        return component.build(str(self._init.role))
+        return check_contract(component.build(str(self._init.role)), self._init.role, component.path)
 
     def _describe(self, error: BaseException, what: str) -> ErrorData:
         hidden: ErrorData = self._secrets.hide(error_data(error, what))

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from parlora.context.snapshot import ContextSnapshot
 from parlora.contract.adapter import ClosePolicy
-from parlora.contract.backend import BackendRequest
-from parlora.contract.channel import ClearOutput, SuppressOutput
-from parlora.contract.provider import ContextUpdate, DelegationOutcome, MuteInput
+from parlora.contract.backend import Backend, BackendRequest
+from parlora.contract.channel import Channel, ClearOutput, SuppressOutput
+from parlora.contract.provider import ContextUpdate, DelegationOutcome, MuteInput, Provider
 from parlora.errors import InvalidArgument, Unsupported
 from parlora.session.effects import Call
 from parlora.session.roles import Role
@@ -82,6 +82,13 @@ _CALLBACKS: Final[dict[Call, _Callback]] = {
     Call.RELEASE_OUTPUT_RECOVERY: _Callback(_CHANNEL, _named("epoch"), takes_command_id=False),
 }
 
+_DEMANDED: Final[dict[Role, frozenset[str]]] = {
+    Role.CHANNEL: Channel.__abstractmethods__,
+    Role.PROVIDER: Provider.__abstractmethods__,
+    Role.BACKEND: Backend.__abstractmethods__,
+}
+"""The methods that each contract demands."""
+
 _ASYNC_NAMES: Final = ("start", *(str(call) for call in _CALLBACKS))
 
 
@@ -106,6 +113,14 @@ def invocation(role: Role, call: Call, command_id: str, data: Arguments) -> Invo
         return method(*arguments)
 
     return invoke
+
+
+def check_contract(adapter: Any, role: Role, path: str) -> Any:
+    """The adapter if it has what its role's contract demands; raises `InvalidArgument` naming what it lacks."""
+    missing = [name for name in sorted(_DEMANDED[role]) if not callable(getattr(adapter, name, None))]
+    if missing:
+        raise InvalidArgument(f"{role}: {path} is no {role}: it has no {', '.join(missing)}", field=str(role))
+    return adapter
 
 
 def cleared_epoch(call: Call, data: Arguments) -> int | None:

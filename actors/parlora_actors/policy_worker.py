@@ -14,9 +14,8 @@ from typing import Any, Final
 from parlora._process import set_batch_scheduling
 from parlora.component import Component
 from parlora.context.decision import ContextDecision, DecisionKind
-from parlora.errors import InvalidArgument, ParloraError
+from parlora.errors import InvalidArgument
 from parlora.events import Event
-from parlora.session.inputs import ErrorData
 from parlora.wire import from_data, packed_size, to_data
 from parlora_actors.loop import Loop
 from parlora_actors.messages.policy import FROM_POLICY, TO_POLICY, BuildFailed, Decided, Run, Up
@@ -31,8 +30,6 @@ MAX_REPLY_BYTES: Final = 1024 * 1024
 MAX_DECISIONS: Final = 1_024
 """Most decisions of one interpretation: more than any session has tasks and delegations for, and quickly checked."""
 
-MAX_TEXT: Final = 300
-"""Longest part of an exception's text that is passed on."""
 
 FIELD: Final = "context_policy"
 
@@ -62,7 +59,7 @@ class PolicyWorker:
         set_batch_scheduling()
         loop.watch(self._outbox.fileno(), self._drain)
         self._link = WatchedLink(loop, self._init.link, TO_POLICY, FROM_POLICY, self._run, on_end=lambda: loop.stop(0))
-        self._worker = Worker("parlora-policy", self._build, lambda error: None, describe=_described)
+        self._worker = Worker("parlora-policy", self._build, lambda error: None, describe=error_data)
         self._worker.submit(Job(FIELD, lambda interpret: None, self._hand_over(self._built)))
         self._worker.start()
 
@@ -153,10 +150,3 @@ def _takes_three(function: Callable[..., Any]) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def _described(error: BaseException, what: str) -> ErrorData:
-    data = error_data(error, what)
-    if isinstance(error, ParloraError):
-        return data
-    return {**data, "message": f"{what} raised {type(error).__name__}: {str(error)[:MAX_TEXT]}"}

@@ -25,6 +25,7 @@ _NOT_IN_A_NODE: Final = (
     "parlora_actors.async",
     "parlora_actors.cli",
     "parlora_actors.config",
+    "parlora_actors.console",
     "parlora_actors.demo",
     "parlora_actors.host",
     "parlora_actors.keeper",

@@ -37,6 +37,19 @@ class Plain(Adapter):
     def submit(self, request: Any, command_id: str) -> None:
         self.sink.emit("request_started", {"task_revision": request.task_revision}, request_id=request.id)
 
+    def append_context(self, update: Any, command_id: str) -> None:
+        self.sink.emit("context_acknowledged", {}, command_id=command_id)
+
+
+class OnlyACommonAdapter(Adapter):
+    """Starts and closes, and is neither channel nor provider nor backend."""
+
+    def start(self, init: AdapterInit) -> None:
+        raise AssertionError("never started")
+
+    def close(self, policy: Any, command_id: str) -> None:
+        raise AssertionError("never started")
+
 
 class Provider(Plain):
     """With a storage profile of its own."""

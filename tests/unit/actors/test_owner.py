@@ -118,6 +118,20 @@ def test_an_import_that_fails_names_the_field() -> None:
 
 
 @pytest.mark.row("SL-27")
+@pytest.mark.parametrize(
+    ("role", "lacks"), [(Role.CHANNEL, "control"), (Role.PROVIDER, "append_context"), (Role.BACKEND, "submit")]
+)
+def test_a_component_of_another_kind_fails_the_start_and_what_it_lacks_is_named(
+    role: Role, lacks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parlora_actors.owner.set_batch_scheduling", lambda: None)
+    subject = Subject("OnlyACommonAdapter", role)
+    subject.start()
+    error = subject.event("failed").payload["error"]
+    assert (error["code"], error["details"]["field"]) == ("invalid_argument", str(role))
+    assert lacks in error["message"]
+
+
 def test_an_exception_in_start_is_reported_without_its_text() -> None:
     subject = Subject("FailsInStart")
     subject.start()
