@@ -74,6 +74,9 @@ CLOUD_STALL_MS: Final = 5_000
 CLOUD_FINISH_MS: Final = 500
 """How long a connection that is no longer needed may take to send its last messages and a close frame."""
 
+CLOUD_RESUME_MS: Final = 4_000
+"""How long a lost connection may take to be resumed: one refused in this time was seen to be refused for minutes."""
+
 CLOUD_SEND_BYTES: Final = 1024 * 1024
 """What may wait to be sent: about 15 s of PCM at 24 kHz as base64, three times what a stall may last."""
 

@@ -10,7 +10,10 @@ from parlora.errors import InvalidArgument
 from parlora_actors.cli_exit import CommandError, ExitCode, print_json, say
 from parlora_actors.cli_signals import Interrupted, Interrupts
 
-_FAKES: Final = {"openai": "parlora.testing.providers.openai:FakeOpenAI"}
+_FAKES: Final = {
+    "openai": "parlora.testing.providers.openai:FakeOpenAI",
+    "gemini": "parlora.testing.providers.gemini:FakeGemini",
+}
 """By the provider's name; each has `demo(port)`, `url`, `start` and `stop`."""
 
 

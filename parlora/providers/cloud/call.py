@@ -15,7 +15,7 @@ from parlora.context.snapshot import ContextSnapshot
 from parlora.contract.adapter import AdapterInit
 from parlora.contract.commands import CommandLog
 from parlora.contract.provider import DelegationOutcome, MuteInput
-from parlora.errors import AdapterFailed, Closed, InvalidArgument, NotReady, ParloraError, Timeout, Unsupported
+from parlora.errors import AdapterFailed, Closed, NotReady, ParloraError, Timeout, Unsupported
 from parlora.events import EventType
 from parlora.ids import new_id
 from parlora.limits import CLOUD_REPORT_MS, RECOVERY_RECONNECT_TIMEOUT_MS
@@ -23,7 +23,8 @@ from parlora.providers.cloud.codec import CloudCodec
 from parlora.providers.cloud.connection import Connection, End, Endpoint
 from parlora.providers.cloud.input import InputThread
 from parlora.providers.cloud.output import Output, Overload
-from parlora.providers.cloud.parts import RECOVERING, SETTLED, Link, Phase, Service, failure_of
+from parlora.providers.cloud.parts import RECOVERING, SETTLED, Link, Phase, Service, check_init, failure_of
+from parlora.providers.cloud.resumption import Resumption
 from parlora.providers.cloud.said import (
     Audio,
     Ended,
@@ -37,6 +38,7 @@ from parlora.providers.cloud.said import (
     Send,
     Started,
 )
+from parlora.providers.cloud.submission import Command, Submission
 from parlora.providers.cloud.telling import Telling
 
 
@@ -44,11 +46,8 @@ class CloudCall:
     """A call from its first connection to `closed`. `endpoint` makes the place to connect to, with the key."""
 
     def __init__(self, service: Service, init: AdapterInit, endpoint: Callable[[], Endpoint]) -> None:
-        format, limits = init.audio_format, init.limits
-        if format is None or init.audio_in is None or init.audio_out is None:
-            raise InvalidArgument("a provider needs a format and two audio ports", field="audio_format")
-        if format not in service.capabilities.audio_formats:
-            raise Unsupported("this provider does not speak the session's format", details={"field": "audio_format"})
+        format, heard, generated = check_init(service, init)
+        limits = init.limits
         assert limits.max_frame_bytes is not None
         assert limits.audio_queue_bytes is not None
         self._service, self._format = service, format
@@ -56,16 +55,16 @@ class CloudCall:
         self._endpoint = endpoint
         self._shutdown_ms = limits.shutdown_timeout_ms
         self._commands = CommandLog(limits.max_records)
+        self._submission = Submission(self._commands, self._tell, service.capabilities.context_acknowledgment)
         hears, says = service.wire_formats(format)
         who = {"session_id": init.session_id, "adapter_id": init.adapter_id, "generation": init.generation}
-        self._output = Output(init.audio_out, format, limits.max_frame_bytes, says, who)
-        self._input = InputThread(
-            init.audio_in, format, hears, limits.audio_queue_bytes, self._send_audio, self._every_100_ms
-        )
+        self._output = Output(generated, format, limits.max_frame_bytes, says, who)
+        self._input = InputThread(heard, format, hears, limits.audio_queue_bytes, self._send_audio, self._every_100_ms)
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._phase = Phase.STARTING
         self._link: Link | None = None
+        self._resumption = Resumption(service)
         self._failure: ParloraError | None = None
         self._token: str | None = None
         self._deadline_us: int | None = None
@@ -108,7 +107,9 @@ class CloudCall:
     def resolve(self, delegation_id: str, outcome: DelegationOutcome) -> None:
         """Tell the service how a delegation ended."""
         with self._lock:
-            if self._phase is Phase.RUNNING and self._link is not None:
+            if self._resumption.holds(self._phase, self._link):
+                self._resumption.hold_outcome(delegation_id, outcome)
+            elif self._phase is Phase.RUNNING and self._link is not None:
                 self._send(self._link, self._link.codec.resolve(delegation_id, outcome))
 
     def close(self, command_id: str) -> None:
@@ -146,27 +147,18 @@ class CloudCall:
                 raise Closed("the provider is closing")
             if not self._commands.admit(command_id, operation, command):
                 return False
+            admitted = Command(command_id, operation, command, encode)
+            if self._resumption.holds(self._phase, link):
+                self._resumption.hold(admitted)
+                return True
             try:
                 if self._phase is not Phase.RUNNING or link is None:
                     raise NotReady("the provider has no connection at the moment")
-                messages = encode(link.codec)
-                self._submit(link, operation, command, command_id, messages)
+                self._submission.submit(link, admitted)
             except ParloraError:
                 self._commands.forget(command_id)
                 raise
             return True
-
-    def _submit(
-        self, link: Link, operation: str, command: object, command_id: str, messages: Sequence[Message]
-    ) -> None:
-        unconfirmed = operation == "append_context" and not self._service.capabilities.context_acknowledgment
-        sent = self._tell.submitted(command_id) if unconfirmed else None
-        for message in messages[:-1]:
-            link.connection.send(message)
-        for message in messages[-1:]:
-            link.connection.send(message, sent)
-        if isinstance(command, MuteInput) and not messages:
-            self._tell.muted(command.on, command_id)
 
     def _send(self, link: Link, messages: Sequence[Message]) -> bool:
         """Send what belongs together; False if the connection takes no more, which its end will tell."""
@@ -224,7 +216,7 @@ class CloudCall:
                 self._commands.settle(command_id)  # their outcome stays unknown: nothing is told
             self._send(old, old.codec.close(new_id()))
             old.connection.finish()
-        self._connect(codec, now_us() + RECOVERY_RECONNECT_TIMEOUT_MS * 1_000, token)
+        self._connect(codec, self._resumption.deadline_us(token), token)
 
     def _opened(self, link: Link) -> None:
         with self._lock:
@@ -250,7 +242,10 @@ class CloudCall:
                 self._changed.notify_all()
             elif self._phase in (Phase.ENDED, Phase.AWAITING_CLEAR):
                 pass  # told already; or about to be replaced anyway
-            elif self._phase is Phase.RECONNECTING or not self._reconnect(link, str(end.reason)):
+            elif self._phase is Phase.RECONNECTING:
+                if not self._resumption.again(link, end, self._deadline_us):
+                    self._fail(failure_of(self._resumption.cause(end)))
+            elif not self._service.is_resumable(end) or not self._reconnect(link, str(end.reason)):
                 self._fail(failure_of(end))
 
     def _reconnect(self, link: Link, reason: str) -> bool:
@@ -309,6 +304,7 @@ class CloudCall:
                 self._tell.emit(EventType.OUTPUT_RECOVERED, {"token": link.token})
             else:
                 self._tell.emit(EventType.PROVIDER_CONNECTION, {"status": "resumed"})
+                self._submission.submit_held(link, *self._resumption.take())
 
     def _interrupted(self) -> None:
         if self._phase is not Phase.RUNNING:
@@ -356,8 +352,12 @@ class CloudCall:
         with self._lock:
             link, now = self._link, now_us()
             if self._deadline_us is not None and now >= self._deadline_us and self._phase in RECOVERING:
-                self._fail(Timeout("the output was not recovered in time"))
+                self._fail(self._resumption.expired(self._phase, link))
                 return
+            if self._phase is Phase.RECONNECTING and link is not None and self._resumption.is_due(now):
+                codec = self._service.next_codec(link.codec, None)
+                if codec is not None and self._deadline_us is not None:
+                    self._connect(codec, self._deadline_us)
             if self._phase is not Phase.RUNNING or link is None:
                 return
             for said in link.codec.due(now):
@@ -385,7 +385,7 @@ class CloudCall:
         payload = {
             "reason": reason,
             "finalization_observed": confirmed,
-            "unconfirmed_commands": list(link.codec.pending) if link is not None else [],
+            "unconfirmed_commands": [*(link.codec.pending if link is not None else ()), *self._resumption.pending],
             "ignored_messages": self._ignored,
         }
         if link is not None:

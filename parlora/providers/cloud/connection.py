@@ -43,6 +43,11 @@ class Endpoint:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     ca_file: str | None = None
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no word of the service's may bring back into an event or a log."""
+        return tuple(value.rpartition(" ")[2] for value in self.headers.values())
+
 
 class EndReason(StrEnum):
     """Why a connection is over."""
@@ -208,7 +213,7 @@ class Connection:
             while self._end is None:
                 opcode, data = self._socket.message()
                 if opcode == websocket.ABNF.OPCODE_CLOSE:
-                    self._over(_FINISHED if self._finish_by_us is not None else _closed(data))
+                    self._over(_FINISHED if self._finish_by_us is not None else self._closed(data))
                 else:
                     self._on_message(data)
         except TooLarge:
@@ -219,6 +224,14 @@ class Connection:
             self._over(End(EndReason.PROTOCOL, "the service broke the WebSocket protocol"))
         except (websocket.WebSocketException, OSError):
             self._over(End(EndReason.LOST, "the connection was lost"))
+
+    def _closed(self, data: bytes) -> End:
+        code = struct.unpack("!H", data[:2])[0] if len(data) >= 2 else 1005
+        reason = "".join(c if c.isprintable() else " " for c in data[2:].decode("utf-8", "replace")).strip()
+        for secret in self._endpoint.secrets:
+            reason = reason.replace(secret, "[hidden]")
+        detail = f"the service closed the connection with code {code}{': ' if reason else ''}{reason}"
+        return End(EndReason.CLOSED_BY_SERVICE, detail, code)
 
     def _hear(self) -> None:
         self._heard_us = now_us()
@@ -310,11 +323,6 @@ def _tls(endpoint: Endpoint) -> ssl.SSLContext | None:
     if endpoint.ca_file is not None:
         context.load_verify_locations(endpoint.ca_file)
     return context
-
-
-def _closed(data: bytes) -> End:
-    code = struct.unpack("!H", data[:2])[0] if len(data) >= 2 else 1005
-    return End(EndReason.CLOSED_BY_SERVICE, f"the service closed the connection with code {code}", code)
 
 
 def _connecting(error: Exception) -> End:

@@ -7,9 +7,11 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from parlora.audio.format import AudioFormat
+from parlora.audio.port import AudioSink, AudioSource
 from parlora.context.snapshot import ContextSnapshot
+from parlora.contract.adapter import AdapterInit
 from parlora.contract.provider import ProviderCapabilities
-from parlora.errors import AdapterFailed, ParloraError, Timeout
+from parlora.errors import AdapterFailed, InvalidArgument, ParloraError, Timeout, Unsupported
 from parlora.events import EventType
 from parlora.providers.cloud.codec import CloudCodec
 from parlora.providers.cloud.connection import Connection, End, EndReason, Timing
@@ -47,12 +49,25 @@ class Service(Protocol):
     capabilities: ProviderCapabilities
     recovers_output: bool
     timing: Timing
+    resume_pause_ms: int | None
+
+    def is_resumable(self, end: End) -> bool:
+        """See `CloudProvider`."""
 
     def wire_formats(self, format: AudioFormat) -> tuple[AudioFormat, AudioFormat]:
         """See `CloudProvider`."""
 
     def next_codec(self, previous: CloudCodec, snapshot: ContextSnapshot | None) -> CloudCodec | None:
         """See `CloudProvider`."""
+
+
+def check_init(service: Service, init: AdapterInit) -> tuple[AudioFormat, AudioSource, AudioSink]:
+    """What a call cannot be without, of what an adapter was started with; raises what is wrong with it."""
+    if init.audio_format is None or init.audio_in is None or init.audio_out is None:
+        raise InvalidArgument("a provider needs a format and two audio ports", field="audio_format")
+    if init.audio_format not in service.capabilities.audio_formats:
+        raise Unsupported("this provider does not speak the session's format", details={"field": "audio_format"})
+    return init.audio_format, init.audio_in, init.audio_out
 
 
 @dataclass(slots=True)

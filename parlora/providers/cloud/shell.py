@@ -20,7 +20,7 @@ from parlora.events import EventType
 from parlora.limits import CLOUD_REPORT_MS
 from parlora.providers.cloud.call import CloudCall
 from parlora.providers.cloud.codec import CloudCodec
-from parlora.providers.cloud.connection import Endpoint, Timing
+from parlora.providers.cloud.connection import End, Endpoint, Timing
 from parlora.providers.cloud.credentials import Credential, CredentialSource
 
 
@@ -31,6 +31,8 @@ class CloudProvider(Provider):
     recovers_output: bool = False
     """Whether an overload is recovered from by a fresh transport; else it is told, and the packet is dropped."""
     timing = Timing()
+    resume_pause_ms: int | None = None
+    """Between attempts to resume a lost connection, while `CLOUD_RESUME_MS` last; None for a single attempt."""
 
     def __init__(self, credentials: CredentialSource) -> None:
         self._credentials = credentials
@@ -55,6 +57,10 @@ class CloudProvider(Provider):
         snapshot: the conversation so far in an output recovery, None after a lost or ending connection.
         """
         return None
+
+    def is_resumable(self, end: End) -> bool:
+        """Whether `next_codec` may take over after a connection that ended like this."""
+        return True
 
     # ---- the contract
 

@@ -46,6 +46,11 @@ class Telling:
         """To be called once an append that the service never acknowledges was written to the socket."""
         return lambda: self.emit(EventType.CONTEXT_SUBMITTED, {"evidence": "socket_write"}, command_id)
 
+    def refused(self, operation: str, command_id: str, error: ParloraError) -> None:
+        """A command that was admitted could not be sent after all."""
+        type = EventType.CONTEXT_REJECTED if operation == "append_context" else EventType.CONTROL_FAILED
+        self.emit(type, {"error": error.to_data()}, command_id)
+
     def losses(self, stream: str, losses: Iterable[tuple[str, Loss]]) -> None:
         """Audio that was dropped, by cause."""
         for cause, loss in losses:
