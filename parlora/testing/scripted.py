@@ -28,7 +28,7 @@ from parlora.contract.adapter import AdapterInit, ClosePolicy
 from parlora.contract.backend import Backend, BackendCapabilities, BackendRequest, CancellationSupport
 from parlora.contract.channel import ChannelCommand
 from parlora.contract.provider import ContextUpdate, ProviderCommand
-from parlora.events import Event, EventType
+from parlora.events import Event, EventType, Source
 from parlora.providers.trivial import TrivialProvider
 from parlora.testing.frame_count import FrameCount, numbered
 from parlora.testing.script import Step
@@ -60,7 +60,10 @@ def check_scripts(events: Iterable[Any]) -> None:
     problems = [
         f"{event.source}: {event.payload['error']['message']}"
         for event in events
-        if isinstance(event, Event) and event.type == EventType.FAILED and _is_script_problem(event.payload)
+        if isinstance(event, Event)
+        and event.type == EventType.FAILED
+        and event.source != Source.SESSION
+        and _is_script_problem(event.payload)
     ]
     if problems:
         raise AssertionError("\n".join(problems))

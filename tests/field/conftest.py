@@ -1,0 +1,1 @@
+from tests.sessions import call, host  # noqa: F401
