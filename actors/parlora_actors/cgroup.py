@@ -42,6 +42,16 @@ def make_for_node(run_dir: str) -> bool:
     return _node is not None
 
 
+def can_be_made() -> bool:
+    """Whether a node could make its group: tried with one that is removed again."""
+    directory = home()
+    path = None if directory is None else os.path.join(directory, f"parlora-try-{os.getpid()}")
+    if path is None or not _make(path):
+        return False
+    remove(path)
+    return True
+
+
 def make_for_session() -> str | None:
     """A fresh group for the session of this process, if its node has one."""
     path = None if _node is None else os.path.join(_node, f"s{os.getpid()}")

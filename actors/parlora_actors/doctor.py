@@ -1,11 +1,10 @@
-"""What this machine offers a node, and what it lacks: found by trying, without changing anything and without a node.
+"""What this machine offers a node, and what it lacks: found by trying, without a node, and leaving nothing changed.
 
 Nothing is imported that is an extra, no device is opened, no credential is read.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import fcntl
 import os
@@ -19,6 +18,7 @@ from typing import Final
 
 from parlora._process import request_realtime
 from parlora.errors import ParloraError
+from parlora_actors import cgroup
 from parlora_actors.platform_check import MIN_DESCRIPTORS, MIN_KERNEL, check_platform
 from parlora_actors.run_directory import has_live_node, run_root, standing_directory
 from parlora_actors.transport.address import check_directory
@@ -137,28 +137,13 @@ def _kill_layers() -> list[Check]:
         "kill layers", "ancestry_walk", Status.OK if walks else Status.MISSING, "yes" if walks else "no",
         "" if walks else "it needs pidfd and subreaper",
     )  # fmt: skip
-    directory = _own_cgroup()
-    if directory is None:
-        found, advice = "no cgroup v2", "only a second layer: a node does without it"
-    elif not os.path.exists(os.path.join(directory, "cgroup.kill")):
-        found, advice = "not in this cgroup", "only a second layer (Linux 5.14, not in the root cgroup)"
-    elif not os.access(directory, os.W_OK):
-        found, advice = "not delegated", "only a second layer: run the node in a unit with Delegate=yes"
-    else:
-        found, advice = "delegated", ""
-    status = Status.OK if not advice else Status.LIMITED
-    return [walk, Check("kill layers", "cgroup_kill", status, found, advice)]
-
-
-def _own_cgroup() -> str | None:
-    """The directory of this process's cgroup in the unified hierarchy, if there is one."""
-    with contextlib.suppress(OSError), open("/proc/self/cgroup") as file:
-        for line in file:
-            number, _, path = line.rstrip("\n").split(":", 2)
-            directory = f"/sys/fs/cgroup{path}"
-            if number == "0" and os.path.exists(os.path.join(directory, "cgroup.procs")):
-                return directory
-    return None
+    if cgroup.can_be_made():
+        return [walk, Check("kill layers", "cgroup_kill", Status.OK, "delegated")]
+    found = "no cgroup v2" if cgroup.home() is None else "not delegated"
+    advice = (
+        "the walk does without it, against a fork bomb later; run the node in a unit with Delegate=yes (Linux 5.14)"
+    )
+    return [walk, Check("kill layers", "cgroup_kill", Status.LIMITED, found, advice)]
 
 
 def _limits() -> list[Check]:

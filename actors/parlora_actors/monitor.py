@@ -39,6 +39,12 @@ MAX_WAITING: Final = 8
 MAX_PROCESSES: Final = 4_096
 """Most processes in one view. A fork bomb below an adapter must not make the monitor slow or large."""
 
+KEEPER: Final = "keeper"
+"""What a node's topmost process calls itself."""
+
+_FRESH_US: Final = 200_000
+"""A watcher that asks again at once gets the same view again: asking often must not make the monitor busy."""
+
 _STATES: Final = {"T": "frozen", "t": "frozen", "Z": "dead", "X": "dead"}
 
 
@@ -62,8 +68,9 @@ class MonitorShell:
         self._node_at_us = 0
         self._sessions: dict[str, tuple[SessionReport, int]] = {}
         self._watchers: set[str] = set()
+        self._latest: NodeView | None = None
         self._cpu: dict[tuple[int, int], tuple[int, int]] = {}
-        self._launcher, self._admin = _ancestors()
+        self._root, self._launcher, self._admin = _ancestors()
         self.door = Door(
             loop, listen(init["path"]), TO_MONITOR, FROM_MONITOR, lambda watcher: None, self._on_watch, self._on_gone
         )
@@ -81,7 +88,9 @@ class MonitorShell:
 
     def _on_watch(self, watcher: str, message: Watch) -> None:
         self._watchers.add(watcher)
-        self.door.send(watcher, self.view())
+        if self._latest is None or now_us() - self._latest.at_us > _FRESH_US:
+            self._latest = self.view()
+        self.door.send(watcher, self._latest)
 
     def _on_gone(self, watcher: str) -> None:
         self._watchers.discard(watcher)
@@ -93,22 +102,23 @@ class MonitorShell:
                 self.door.drop(watcher)
         if not self._watchers:
             self._cpu.clear()
+            self._latest = None
             return
-        view = self.view()
+        self._latest = self.view()
         for watcher in self._watchers:
-            self.door.send(watcher, view)
+            self.door.send(watcher, self._latest)
 
     def view(self) -> NodeView:
         """The node now."""
         now, node = now_us(), self._node
-        pids = [self._launcher, *procfs.descendants(self._launcher)]
+        pids = [self._root, *procfs.descendants(self._root)]
         known = self._known()
         before, self._cpu = self._cpu, {}
         views = [self._process(pid, known, before, now) for pid in pids[:MAX_PROCESSES]]
         return NodeView(
             at_us=now,
             run_dir=self._run_dir,
-            pid=self._launcher,
+            pid=self._root,
             package=package_version(),
             max_sessions=node.max_sessions if node else 0,
             is_draining=node.is_draining if node else False,
@@ -164,11 +174,17 @@ class MonitorShell:
         return "thespian_logger" if usage.parent == self._admin else usage.name
 
 
-def _ancestors() -> tuple[int, int]:
-    """The launcher and Thespian's admin: the one starts the other, which forks the node's supervisor, our parent."""
-    supervisor = procfs.read_stat(os.getppid())
-    admin = procfs.read_stat(supervisor.parent) if supervisor else None
-    return (admin.parent, admin.pid) if admin else (os.getppid(), 0)
+def _ancestors() -> tuple[int, int, int]:
+    """Keeper, launcher and Thespian's admin: each starts the next, and the admin forks the node's supervisor, our
+    parent. A launcher without a keeper is the root itself."""
+    supervisor = procfs.read_usage(os.getppid())
+    admin = procfs.read_usage(supervisor.parent) if supervisor else None
+    launcher = procfs.read_usage(admin.parent) if admin else None
+    if supervisor is None or admin is None or launcher is None:  # they are dying, and so will this process
+        return os.getppid(), 0, 0
+    keeper = procfs.read_usage(launcher.parent)
+    root = launcher.parent if keeper is not None and keeper.name == KEEPER else admin.parent
+    return root, admin.parent, supervisor.parent
 
 
 class Monitor(ShellActor):

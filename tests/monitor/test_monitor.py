@@ -71,7 +71,7 @@ def test_a_view_has_every_process_its_rings_and_the_health_of_its_session(host: 
     assert host.pid is not None
     assert {process.pid for process in view.processes} == {host.pid, *procfs.descendants(host.pid)}
     by_role: dict[str, ProcessView] = {process.role: process for process in view.processes}
-    own = {"launcher", "thespian_admin", "thespian_logger", "node_supervisor", "gateway", "monitor"}
+    own = {"keeper", "launcher", "thespian_admin", "thespian_logger", "node_supervisor", "gateway", "monitor"}
     assert set(by_role) == {*own, "session_supervisor", *ROLES}
     for role in ("session_supervisor", *ROLES):
         process = by_role[role]

@@ -111,7 +111,8 @@ class SessionView:
 class NodeView:
     """A whole node at one moment, `at_us` on the local monotonic clock.
 
-    pid: the launcher's. processes: parents before children. left_out: processes beyond the bound of one view.
+    pid: of the node's topmost process. processes: parents before children. left_out: processes beyond the bound of one
+    view.
     """
 
     at_us: int
