@@ -84,7 +84,8 @@ class ScriptRunner:
     def finish(self) -> None:
         """The end: tell what was left. Call it in `close`, before `closed`."""
         with self._changed:
-            ended, left = self._ended, self._steps[self._position :]
+            left = [step for step in self._steps[self._position :] if step["do"] != "pause"]
+            ended = self._ended
             self._ended = True
             self._changed.notify_all()
         if not ended and left:
