@@ -19,12 +19,13 @@ INSTALLED := $(VENV)/.installed
 NATIVE := parlora/_native.abi3.so
 NATIVE_SOURCES := $(shell find native -type f -not -path '*/tests/*' -not -name '*.o' -not -name '_native.c' 2>/dev/null)
 
-.PHONY: help setup demo test lint bench acceptance clean
+.PHONY: help setup demo test chaos lint bench acceptance clean
 
 help:
 	@echo 'make setup       make .venv, install Parlora into it and build the native part (names what is missing)'
 	@echo 'make demo        a whole spoken call, offline'
 	@echo 'make test        every test; PYTHON=python3.12 for another interpreter, ARGS=tests/unit for some of them'
+	@echo 'make chaos       2,000 random faults, for an hour or so; PARLORA_SEED=N repeats a storm'
 	@echo 'make lint        ruff and mypy'
 	@echo 'make bench       every benchmark; ARGS=--json for one JSON line each'
 	@echo 'make acceptance  the rows of docs/acceptance.md with the tests that prove them; ARGS=--json for one JSON line'
@@ -50,6 +51,13 @@ demo: setup
 
 test: setup
 	@$(BIN)/python -m pytest $(ARGS)
+
+chaos: setup
+	@for round in $$(seq 20); do \
+		echo "chaos: round $$round of 20, eight at a time" >&2; $(BIN)/python -m pytest -q tests/kills/test_matrix.py || exit 1; \
+	done
+	@PARLORA_FAULTS=$${PARLORA_FAULTS:-2000} PARLORA_CHAOS_S=$${PARLORA_CHAOS_S:-7200} \
+		$(BIN)/python -m pytest -s --timeout=0 tests/chaos $(ARGS)
 
 lint: setup
 	@$(BIN)/ruff check .

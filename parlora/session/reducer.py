@@ -104,13 +104,14 @@ def _lost(turn: Turn, input: PipelineLost) -> None:
 
 
 def _stalled(turn: Turn, input: PipelineStalled) -> None:
+    to = Role.PROVIDER if input.role is Role.INPUT_PIPELINE else Role.CHANNEL
     error = failure(
         ErrorCode.BACKPRESSURE,
-        "the destination of a pipeline took no audio for too long",
+        f"the {to} took no audio for too long",
         epoch=input.epoch,
         blocked_us=input.blocked_us,
     )
-    turn.fail("pipeline_stalled", error, role=str(input.role))
+    turn.fail("pipeline_stalled", error, role=str(to), pipeline=str(input.role))
 
 
 def _policy_up(turn: Turn, input: PolicyUp) -> None:

@@ -278,7 +278,9 @@ def test_a_pipeline_held_up_too_long_ends_the_session() -> None:
     model = started()
     model.feed(inputs.PipelineStalled, role=Role.OUTPUT_PIPELINE, epoch=0, blocked_us=500_000)
 
-    assert model.told("failed").payload["error"]["details"] == {"epoch": 0, "blocked_us": 500_000}
+    failed = model.told("failed").payload
+    assert failed["error"]["details"] == {"epoch": 0, "blocked_us": 500_000}
+    assert (failed["role"], failed["pipeline"]) == ("channel", "output_pipeline")
 
 
 def test_children_gone_without_our_asking_still_ends_in_one_closed() -> None:
