@@ -15,6 +15,8 @@ import pytest
 
 from parlora.providers.openai.adapter import OpenAI
 from parlora.testing.adapters import AdapterHarness
+from parlora.testing.providers.gemini import FakeGemini
+from parlora.testing.providers.gemini_session import Step as GeminiStep
 from parlora.testing.providers.openai import FakeOpenAI
 from parlora.testing.providers.openai_session import Step
 from parlora_actors.cli_exit import ExitCode
@@ -73,6 +75,20 @@ def test_an_unknown_fake_and_a_taken_port_are_named(cli: Callable[..., Outcome])
     with FakeOpenAI() as fake:
         taken = cli("fake-provider", "openai", "--port", fake.url.split(":")[2].split("/")[0])
     assert (taken.code, "--port" in taken.err) == (ExitCode.BAD_INPUT, True)
+
+
+def test_run_makes_a_call_with_the_fake_gemini(tmp_path: Path) -> None:
+    script = (GeminiStep(1_000, "user", "where is my order"), GeminiStep(2_000, "call", "fc-1"))
+    with FakeGemini(script, api_key=KEY) as fake:
+        config = tmp_path / "call.toml"
+        provider = 'use = "parlora.providers.gemini:Gemini"\nvoice = "Puck"'
+        config.write_text(CONFIG.format(url=fake.url).replace('use = "parlora.providers.openai:OpenAI"', provider))
+        with command("run", "--config", str(config), "--json") as process:
+            fake.wait_for("toolResponse", timeout_s=60)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
+    assert process.returncode == ExitCode.INTERRUPTED, err
+    assert KEY not in out + err
 
 
 def test_run_makes_a_call_with_a_fake_and_says_the_key_nowhere(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""A Gemini adapter that a test need not wait for."""
+"""A Gemini adapter that a test need not wait for, and a backend that it has to."""
+
+import time
+from typing import Any
 
 from parlora.providers.cloud.connection import Timing
 from parlora.providers.gemini.adapter import Gemini
@@ -9,3 +12,9 @@ class QuickGemini(Gemini):
 
     timing = Timing(ping_ms=100, silent_ms=500, stall_ms=500, finish_ms=300)
     resume_pause_ms = 200
+
+
+def answer_later(request: Any) -> str:
+    """Work that takes long enough for the model to lose interest in it."""
+    time.sleep(2.5)
+    return "It is on its way"
