@@ -33,6 +33,7 @@ _NOT_IN_A_NODE: Final = (
     "parlora_actors.session_handle",
     "parlora_actors.session_life",
     "parlora_actors.subscriber",
+    "parlora_actors.supervision_tree",
 )
 """Beginnings of names of modules that only hosts, tests and command lines use."""
 
