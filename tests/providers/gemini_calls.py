@@ -8,9 +8,9 @@ from parlora.providers.gemini.adapter import Gemini
 
 
 class QuickGemini(Gemini):
-    """Finds out about a silent service in half a second instead of 15, and tries again after a fifth of one."""
+    """Finds out about a silent service in a second instead of 15, and tries again after a fifth of one."""
 
-    timing = Timing(ping_ms=100, silent_ms=500, stall_ms=500, finish_ms=300)
+    timing = Timing(ping_ms=200, silent_ms=1_000, stall_ms=1_000, finish_ms=300)
     resume_pause_ms = 200
 
 

@@ -20,7 +20,6 @@ from parlora.providers.gemini import Gemini
 from parlora.testing.providers.faults import Fault, FaultKind
 from parlora.testing.providers.gemini import PATHS, FakeGemini
 from parlora.testing.providers.gemini_session import Step
-from tests.providers.gemini_calls import QuickGemini
 from tests.providers.openai_calls import KEY, KEY_ENV, calling, until
 from tests.unit.providers.gemini import gemini_oracle as oracle
 
@@ -38,7 +37,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def talking(fake: FakeGemini, **more: Any) -> Any:
-    return calling(fake, **{"adapter": QuickGemini, **more})
+    return calling(fake, **{"adapter": Gemini, **more})
 
 
 def tone(duration_ms: int) -> bytes:
@@ -263,7 +262,7 @@ def test_an_answer_longer_than_the_store_is_told_packet_by_packet_and_the_call_g
 
 
 def test_a_close_is_at_once_for_the_service_has_no_last_word() -> None:
-    with FakeGemini() as fake, talking(fake, adapter=Gemini) as call:
+    with FakeGemini() as fake, talking(fake) as call:
         until("some audio", lambda: fake.sessions[0].audio_bytes)
         began = time.monotonic()
         closed = call.close_adapter()
