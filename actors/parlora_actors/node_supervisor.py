@@ -24,6 +24,7 @@ from parlora_actors.messages.monitor import ChildReport, NodeReport
 from parlora_actors.messages.node import FROM_NODE, TO_NODE, Admit, Admitted, End, Ended, Ending, Refused
 from parlora_actors.node_system import STOP_NOTE
 from parlora_actors.run_directory import MONITOR_SOCKET_NAME, NODE_SOCKET_NAME
+from parlora_actors.session_processes import STOP_BY_NOTE
 from parlora_actors.status_report import NODE_NOTE, REPORT_US, SESSION_GONE_NOTE, SESSION_NOTE
 from parlora_actors.supervised_process import ChildExit, Inheritance
 from parlora_actors.supervisor import Supervisor
@@ -304,8 +305,10 @@ class NodeSupervisor(Supervisor):
 
     def _close_sessions(self) -> None:
         """The time to drain is over: close them in order. The gateway stays, so that their hosts hear of their end."""
-        for session_id in tuple(self._sessions):
-            self.terminate_child(_child_id(session_id))
+        assert self._end is not None, "called after the end has begun"
+        deadline_us = self._end.deadline_us - NODE_END_US
+        for session in self._sessions.values():
+            self.tell_child(_child_id(session.session_id), STOP_BY_NOTE, deadline_us=deadline_us)
 
     def _end_when_empty(self) -> None:
         if self._end is not None and not self._sessions:

@@ -16,6 +16,9 @@ from parlora_actors.shell_actor import ShellActor
 CLOSE_NOTE = "close"
 """Note to the coordinator: end the session in order, the node is stopping."""
 
+STOP_BY_NOTE = "stop_by"
+"""Note to a session's supervisor, with `deadline_us`: end the session in order, and have nothing left by then."""
+
 
 class CoordinatorProcess(ShellActor):
     """The session's brain."""

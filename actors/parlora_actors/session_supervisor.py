@@ -16,6 +16,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from thespian.actors import ActorAddress
+
 from parlora.errors import ErrorCode, InvalidArgument
 from parlora.session.roles import Role
 from parlora.session.spec import SessionSpec
@@ -47,7 +49,7 @@ from parlora_actors.obituary import (
     fit_for_note,
 )
 from parlora_actors.session_plan import CHILDREN, COORDINATOR, POLICY, SUPERVISION, Rings, given
-from parlora_actors.session_processes import CLOSE_NOTE
+from parlora_actors.session_processes import CLOSE_NOTE, STOP_BY_NOTE
 from parlora_actors.status_report import REPORT_US, SESSION_NOTE, view_ring
 from parlora_actors.supervised_process import UNRESPONSIVE, ChildExit, Inheritance
 from parlora_actors.supervision_actions import Finish
@@ -233,6 +235,13 @@ class SessionSupervisor(Supervisor):
         elif deadline_us is not None:
             self.at(deadline_us - LAST_WORDS_US // 2, lambda: self._reap(force=True))
             self.at(deadline_us - LAST_WORDS_US // 4, lambda: Supervisor.on_stop(self, deadline_us))
+
+    def on_message(self, kind: str, body: dict[str, Any], sender: ActorAddress) -> None:
+        """The node will stop: close in order, and be gone by the deadline that the node's supervisor notes."""
+        if kind == STOP_BY_NOTE:
+            self.on_stop(body["deadline_us"])
+        else:
+            super().on_message(kind, body, sender)
 
     def _obituary(self, exit: ChildExit | None, cause: str) -> dict[str, Any]:
         return closed_without_coordinator(exit, self._mirror, self._killed, self._rings.left(), cause)
