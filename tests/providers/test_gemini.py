@@ -67,8 +67,8 @@ def test_audio_flows_both_ways_while_a_delegation_comes_out_and_its_answer_goes_
         assert call.audio_out.status().capacity_bytes == audio_format.bytes_for_us(10_000_000)
         call.audio_in.write(audio_format.silence(100_000))
         delegation = call.wait_for("delegation_requested").payload
-        assert delegation["delegation_id"] == "fc-1"
-        assert delegation["arguments"] == {"request": "what the caller wants"}
+        given = {"name": "ask_application", "arguments": {"request": "what the caller wants"}}
+        assert delegation == {"delegation_id": "fc-1", "target": "client", "offset_ms": None, "function": given}
         call.call("append_context", ContextUpdate(ContextKind.QUIET, "it is late", "fc-1"), "q")
         call.call("append_context", ContextUpdate(ContextKind.SPEAKABLE, "It is on its way", "fc-1"), "s")
         for command_id in ("q", "s"):

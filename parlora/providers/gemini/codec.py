@@ -252,13 +252,19 @@ class GeminiCodec(CloudCodec):
             if call_id is None or name is None:
                 said.append(Ignored("toolCall"))
             elif name not in self._functions:
-                wrong = {"error": "There is no such function."}
-                said.append(Send((commands.response(call_id, name, wrong, Scheduling.SILENT),)))
+                said.append(self._refuse_call(call_id, name, "There is no such function."))
             elif self.ledger.opened(call_id, name):
                 payload: dict[str, Any] = {"delegation_id": call_id, "target": "client", "offset_ms": None}
-                payload.update(function=name, arguments=reading.arguments(call.get("args")))
+                # what the model itself asks for, and nothing made up
+                payload["function"] = {"name": name, "arguments": reading.arguments(call.get("args"))}
                 said.append(Observation(EventType.DELEGATION_REQUESTED, payload))
+            elif not self.ledger.knows(call_id):
+                said.append(self._refuse_call(call_id, name, "Too many calls are open."))
         return said
+
+    @staticmethod
+    def _refuse_call(call_id: str, name: str, why: str) -> Said:
+        return Send((commands.response(call_id, name, {"error": why}, Scheduling.SILENT),))
 
     def _on_cancellation(self, message: dict[str, Any]) -> list[Said]:
         ids = reading.mapping(message, "toolCallCancellation").get("ids")

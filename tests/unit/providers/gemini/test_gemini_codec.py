@@ -17,7 +17,7 @@ from parlora.errors import Conflict, InvalidArgument
 from parlora.events import EventType
 from parlora.providers.cloud.said import Audio, Ignored, Interrupted, Observation, Refused, Replace, Send, Started
 from parlora.providers.gemini import commands
-from parlora.providers.gemini.calls import Ledger
+from parlora.providers.gemini.calls import MAX_CALLS, Ledger
 from parlora.providers.gemini.codec import CodecOptions, GeminiCodec
 from parlora.providers.gemini.functions import DEFAULT_FUNCTIONS
 from parlora.wire import pack
@@ -198,7 +198,7 @@ def test_a_delegation_without_words_gets_one_last_silent_response(outcome: Deleg
 @pytest.mark.row("GM-01", "PC-09")
 def test_every_function_call_is_a_delegation_once_with_what_the_model_gave() -> None:
     codec = started()
-    given_by_model = {"function": "ask_application", "arguments": {"request": "cake"}}
+    given_by_model = {"function": {"name": "ask_application", "arguments": {"request": "cake"}}}
     assert called(codec, "fc-1", "fc-2") == [
         Observation(
             EventType.DELEGATION_REQUESTED,
@@ -212,6 +212,15 @@ def test_every_function_call_is_a_delegation_once_with_what_the_model_gave() -> 
 def test_a_function_that_nobody_declared_is_answered_here() -> None:
     call = {"id": "fc-1", "name": "order_pizza", "args": {}}
     (said,) = started().receive(server(toolCall={"functionCalls": [call]}))
+    assert isinstance(said, Send)
+    assert "error" in response(said.messages)["response"]
+
+
+def test_a_call_beyond_those_that_can_be_open_is_answered_too() -> None:
+    codec = started()
+    for number in range(MAX_CALLS):
+        called(codec, f"fc-{number}")
+    (said,) = called(codec, "one-more")
     assert isinstance(said, Send)
     assert "error" in response(said.messages)["response"]
 
