@@ -115,18 +115,20 @@ class CloudCall:
     def close(self, command_id: str) -> None:
         """Free the audio and ask the service to end; `closed` follows when it has, or at the deadline."""
         with self._lock:
-            if self._close_id is not None or self._told_closed:
-                return
-            self._close_id = command_id
-            link, self._phase = self._link, Phase.CLOSING
-            self._output.close()
-            if link is None or not link.started:
-                self._tell_closed(confirmed=False, reason="not_connected")
-                if link is not None:
-                    link.connection.abort()
-            else:
-                self._ask_to_end(link, command_id)
+            if self._close_id is None and not self._told_closed:
+                self._begin_close(command_id)
         self._input.stop()
+
+    def _begin_close(self, command_id: str) -> None:
+        self._close_id = command_id
+        link, self._phase = self._link, Phase.CLOSING
+        self._output.close()
+        if link is not None and link.started:
+            self._ask_to_end(link, command_id)
+            return
+        self._tell_closed(confirmed=False, reason="not_connected")
+        if link is not None:
+            link.connection.abort()
 
     def _ask_to_end(self, link: Link, command_id: str) -> None:
         reserve_ms = min(2 * CLOUD_REPORT_MS, self._shutdown_ms // 4)
@@ -197,8 +199,8 @@ class CloudCall:
                 rest_us = deadline_us - now_us()
                 if rest_us <= 0 or not self._changed.wait(rest_us / 1_000_000):
                     break
-            if self._phase is Phase.RUNNING:
-                return
+            if self._phase is not Phase.STARTING:
+                return  # begun, and perhaps over already, which was told
             failure = self._failure or Timeout("the service did not confirm startup in time")
             link, self._link = self._link, None
             self._phase = Phase.ENDED
@@ -314,17 +316,15 @@ class CloudCall:
         self._tell.emit(EventType.OUTPUT_INTERRUPTED, {"token": self._token})
 
     def _overloaded(self, overload: Overload | None) -> None:
-        if overload is None or self._phase is not Phase.RUNNING:
-            if overload is not None:  # told when the connection is back
-                self._output.count("provider_overload", overload.loss)
-            return
-        self._tell.overload(overload, self._output)
-        if self._service.recovers_output:
-            self._output.discard()
-            self._phase = Phase.AWAITING_CLEAR
-            self._token = new_id()
-            self._deadline_us = now_us() + RECOVERY_RECONNECT_TIMEOUT_MS * 1_000
-            self._tell.emit(EventType.OUTPUT_RECOVERY_REQUESTED, {"token": self._token})
+        if overload is not None and self._phase is not Phase.RUNNING:  # told when the connection is back
+            self._output.count("provider_overload", overload.loss)
+        elif overload is not None:
+            self._tell.overload(overload, self._output)
+            if self._service.recovers_output:
+                self._output.discard()
+                self._phase, self._token = Phase.AWAITING_CLEAR, new_id()
+                self._deadline_us = now_us() + RECOVERY_RECONNECT_TIMEOUT_MS * 1_000
+                self._tell.emit(EventType.OUTPUT_RECOVERY_REQUESTED, {"token": self._token})
 
     def _service_ended(self, link: Link, said: Ended) -> None:
         link.connection.finish()

@@ -6,6 +6,7 @@ here knows what a message means.
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 import struct
 import threading
@@ -29,9 +30,11 @@ from parlora.limits import (
     CLOUD_STALL_MS,
 )
 from parlora.providers.cloud.said import Message
-from parlora.providers.cloud.socket import LiveSocket, Stalled, TooLarge
+from parlora.providers.cloud.socket import LiveSocket, Stalled, TooLarge, framed
 
 _NORMAL: Final = 1000
+_TEXT: Final = websocket.ABNF.OPCODE_TEXT
+_BINARY: Final = websocket.ABNF.OPCODE_BINARY
 _JOIN_S: Final = 1.0  # the writer is woken and never waits longer than a send may; past this it is left to its daemon
 
 
@@ -73,6 +76,7 @@ class End:
     code: int | None = None
 
 
+_LOST: Final = End(EndReason.LOST, "the connection was lost")
 _FINISHED: Final = End(EndReason.FINISHED, "the connection was ended here")
 
 
@@ -88,10 +92,8 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class _Queued:
-    message: Message
+    frame: bytes
     sent: Callable[[], None] | None = None
-    ping: bool = False
-    goodbye: bool = False
 
 
 class Connection:
@@ -122,8 +124,9 @@ class Connection:
         self._finish_by_us: int | None = None
         self._end_by_us: int | None = None
         self._said_goodbye = False
+        self._is_open = self._is_writing = False
         self._heard_us = self._pinged_us = now_us()
-        self._socket = LiveSocket(CLOUD_MESSAGE_BYTES, self._timing.stall_ms * 1_000, self._hear)
+        self._socket = LiveSocket(CLOUD_MESSAGE_BYTES, self._timing.stall_ms * 1_000, self._hear, self._answer_ping)
         self._writer = threading.Thread(target=self._write, name="cloud-send", daemon=True)
         self._reader = threading.Thread(target=self._run, name="cloud-receive", daemon=True)
 
@@ -132,22 +135,46 @@ class Connection:
         self._reader.start()
 
     def send(self, message: Message, sent: Callable[[], None] | None = None) -> None:
-        """Queue a message; `sent` is called on the writer thread once the socket took it.
+        """Send a message at once, or queue what the socket does not take; never waits.
+
+        `sent` is called once the socket took all of it, here or on the writer thread.
 
         Raises `Backpressure` when too much waits already, `Closed` when the connection is ending.
         """
-        size = len(message)
+        frame = framed(message, _TEXT if isinstance(message, str) else _BINARY)
         with self._changed:
             if self._end is not None or self._finish_by_us is not None:
                 raise Closed("the connection to the service is closed")
-            if self._queued_bytes + size > CLOUD_SEND_BYTES or len(self._queue) >= CLOUD_SEND_MESSAGES:
+            if self._queued_bytes + len(frame) > CLOUD_SEND_BYTES or len(self._queue) >= CLOUD_SEND_MESSAGES:
                 raise Backpressure(
                     "the service takes messages too slowly",
                     details={"queued_bytes": self._queued_bytes, "queued_messages": len(self._queue)},
                 )
-            self._queue.append(_Queued(message, sent))
-            self._queued_bytes += size
-            self._changed.notify_all()
+            rest = self._send_now(frame)
+            if rest:
+                self._put(_Queued(rest, sent))
+        if not rest and sent is not None:
+            sent()
+
+    def _send_now(self, frame: bytes) -> bytes:
+        """What of a frame does not go out at once: nothing most of the time, and then no other thread need wake."""
+        if not self._is_open or self._is_writing or self._queue:
+            return frame
+        try:
+            return frame[self._socket.offer(frame) :]
+        except (websocket.WebSocketException, OSError):
+            self._over(_LOST)
+            raise Closed("the connection to the service is lost") from None
+
+    def _put(self, item: _Queued) -> None:
+        self._queue.append(item)
+        self._queued_bytes += len(item.frame)
+        self._changed.notify_all()
+
+    def _answer_ping(self, frame: bytes) -> None:
+        with self._changed:
+            if self._end is None and len(self._queue) < CLOUD_SEND_MESSAGES:
+                self._put(_Queued(frame))
 
     def end_by(self, deadline_us: int) -> None:
         """End the connection at this time at the latest."""
@@ -186,7 +213,7 @@ class Connection:
                 self._on_open()
                 self._read()
         finally:
-            self._over(End(EndReason.LOST, "the connection was lost"))
+            self._over(_LOST)
             if writing:
                 self._writer.join(_JOIN_S)
             self._socket.drop()
@@ -206,13 +233,16 @@ class Connection:
             self._over(_connecting(error))
             return False
         self._hear()
-        return self._end is None
+        with self._changed:
+            self._is_open = True
+            return self._end is None
 
     def _read(self) -> None:
         try:
             while self._end is None:
                 opcode, data = self._socket.message()
                 if opcode == websocket.ABNF.OPCODE_CLOSE:
+                    self._answer_close(data)
                     self._over(_FINISHED if self._finish_by_us is not None else self._closed(data))
                 else:
                     self._on_message(data)
@@ -223,7 +253,12 @@ class Connection:
         except (websocket.WebSocketProtocolException, websocket.WebSocketPayloadException):
             self._over(End(EndReason.PROTOCOL, "the service broke the WebSocket protocol"))
         except (websocket.WebSocketException, OSError):
-            self._over(End(EndReason.LOST, "the connection was lost"))
+            self._over(_LOST)
+
+    def _answer_close(self, data: bytes) -> None:
+        with self._changed, contextlib.suppress(websocket.WebSocketException, OSError):
+            if not self._is_writing and not self._queue and not self._said_goodbye:
+                self._socket.offer(framed(data[:2], websocket.ABNF.OPCODE_CLOSE))
 
     def _closed(self, data: bytes) -> End:
         code = struct.unpack("!H", data[:2])[0] if len(data) >= 2 else 1005
@@ -251,44 +286,40 @@ class Connection:
     def _write(self) -> None:
         try:
             while (item := self._next()) is not None:
-                self._send_item(item)
+                self._socket.send_whole(item.frame)
+                if item.sent is not None:
+                    item.sent()
         except Stalled:
             self._over(End(EndReason.STALLED, f"the service took no messages for {self._timing.stall_ms} ms"))
         except (websocket.WebSocketException, OSError):
-            self._over(End(EndReason.LOST, "the connection was lost"))
-
-    def _send_item(self, item: _Queued) -> None:
-        if item.ping:
-            self._socket.ping()
-        elif item.goodbye:
-            self._socket.send_close(_NORMAL)
-        elif isinstance(item.message, str):
-            self._socket.send_text(item.message)
-        else:
-            self._socket.send_binary(item.message)
-        if item.sent is not None:
-            item.sent()
+            self._over(_LOST)
 
     def _next(self) -> _Queued | None:
         """What to send next, a ping or the close frame among it; None when the connection is over."""
         with self._changed:
+            self._is_writing = False
             while self._end is None:
                 now = now_us()
                 if self._is_due(now):
                     return None
                 if self._queue:
                     item = self._queue.popleft()
-                    self._queued_bytes -= len(item.message)
-                    return item
+                    self._queued_bytes -= len(item.frame)
+                    return self._writes(item)
                 if self._finish_by_us is None:
                     if now - max(self._heard_us, self._pinged_us) >= self._timing.ping_ms * 1_000:
                         self._pinged_us = now
-                        return _Queued(b"", ping=True)
+                        return self._writes(_Queued(framed(b"", websocket.ABNF.OPCODE_PING)))
                 elif not self._said_goodbye:
                     self._said_goodbye = True
-                    return _Queued(b"", goodbye=True)
+                    goodbye = struct.pack("!H", _NORMAL)
+                    return self._writes(_Queued(framed(goodbye, websocket.ABNF.OPCODE_CLOSE)))
                 self._changed.wait(self._sleep_s(now))
             return None
+
+    def _writes(self, item: _Queued) -> _Queued:
+        self._is_writing = True
+        return item
 
     def _is_due(self, now: int) -> bool:
         """Whether a deadline has passed, which ends the connection."""

@@ -30,14 +30,20 @@ class TooLarge(Exception):
 
 
 class LiveSocket(websocket.WebSocket):
-    """A WebSocket that one thread reads and one writes, and that `wake` ends from anywhere."""
+    """A WebSocket that one thread reads and one at a time writes, and that `wake` ends from anywhere.
 
-    def __init__(self, max_message_bytes: int, stall_us: int, heard: Callable[[], None]) -> None:
+    heard: called whenever something came. answer: given the frame that answers a ping.
+    """
+
+    def __init__(
+        self, max_message_bytes: int, stall_us: int, heard: Callable[[], None], answer: Callable[[bytes], None]
+    ) -> None:
         # messages are JSON, which is checked where it is parsed; the library's check is slow Python
         super().__init__(skip_utf8_validation=True, enable_multithread=True)
         self._max_message_bytes = max_message_bytes
         self._stall_us = stall_us
         self._heard = heard
+        self._answer = answer
         self._io = threading.Lock()
         self._woken = False
         self._buffer = memoryview(b"")
@@ -78,10 +84,26 @@ class LiveSocket(websocket.WebSocket):
         if sock is not None:
             sock.close()
 
+    def offer(self, data: bytes) -> int:
+        """Send as much as goes out at once; how many bytes that was. Never waits."""
+        try:
+            with self._io:
+                return int(self._socket().send(data))
+        except _WANTS:
+            return 0
+
+    def send_whole(self, data: bytes) -> None:
+        """Send all of it; raises `Stalled` when the peer takes nothing for too long."""
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._send(rest) :]
+
+    def pong(self, payload: str | bytes = "") -> None:
+        """The library answers a ping from the reading thread: hand the answer to who writes, or it may fall between."""
+        self._answer(framed(payload, websocket.ABNF.OPCODE_PONG))
+
     def send_close(self, status: int = 1000, reason: bytes | str = b"", timeout: float | None = None) -> None:
-        """Send a close frame if that is still possible; the library answers the peer's with it, who may be gone."""
-        with contextlib.suppress(websocket.WebSocketException, OSError, Stalled):
-            super().send_close(status, reason)
+        """The library answers a close frame with its own; here whoever hears of the close decides."""
 
     # ---- what the library calls
 
@@ -95,7 +117,7 @@ class LiveSocket(websocket.WebSocket):
             raise TooLarge
         return data
 
-    def _send(self, data: bytes | str) -> int:
+    def _send(self, data: bytes | str | memoryview) -> int:
         raw = data.encode() if isinstance(data, str) else data
         deadline_us = _now_us() + self._stall_us
         while not self._woken:
@@ -132,6 +154,12 @@ class LiveSocket(websocket.WebSocket):
         poll.register(self._socket(), event)
         # without a deadline the wait ends with the connection: its watchdog or its owner wakes it
         return bool(poll.poll(None if deadline_us is None else max(0, (deadline_us - _now_us()) / 1_000)))
+
+
+def framed(payload: str | bytes, opcode: int) -> bytes:
+    """A whole client frame, masked."""
+    data: bytes = websocket.ABNF.create_frame(payload, opcode).format()
+    return data
 
 
 def _now_us() -> int:
