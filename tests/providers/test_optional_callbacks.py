@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.sessions import Call, call, host  # noqa: F401 - fixtures
+from tests.sessions import Call, call, host, wait_for  # noqa: F401 - fixtures
 
 
 @pytest.mark.row("PC-24")
@@ -16,6 +16,7 @@ def test_a_provider_without_optional_callbacks_holds_a_call(call: Callable[..., 
         backend=("parlora.backends.trivial:TrivialBackend", {"summary": "done"}),
     ).ready()
     session.event("result_delivery", "session", stage="accepted")
-    session.event("control_completed", "session", interruption=True)
+    # on a busy machine a clear may be told as failed after 200 ms; the call goes on in either case
+    wait_for("the clear", lambda: session.of("control_completed", "session") or session.of("control_failed", "session"))
     assert session.end()["finalization_observed"] is True
     assert not session.of("failed")
