@@ -104,6 +104,17 @@ def test_nothing_is_measured_or_kept_without_a_handler_and_no_audio_travels(hear
     assert (len(heard.measured), late.measured) == (1, [])
 
 
+@pytest.mark.row("TM-06")
+def test_what_is_told_to_nobody_is_not_kept_for_later() -> None:
+    hooks, late = Telemetry(), Heard()
+    hooks.emit(PIPELINE_TICK, {"at_us": 1}, {})
+    hooks.attach(PIPELINE_TICK, late)
+    hooks.emit(PIPELINE_TICK, {"at_us": 2}, {})
+    assert hooks.flush(5)
+    hooks.detach(PIPELINE_TICK, late)
+    assert late.measured == [{"at_us": 2}]
+
+
 def test_a_slow_handler_holds_up_nobody_and_what_it_misses_is_counted() -> None:
     hooks, go = Telemetry(), threading.Event()
     seen: list[int] = []

@@ -157,6 +157,18 @@ def test_command_records_are_bounded_and_pending_ones_are_kept() -> None:
     assert error_code(append(model, "f")) == "backpressure"
 
 
+@pytest.mark.row("CM-08")
+def test_a_settled_record_gives_way_and_an_older_pending_one_does_not() -> None:
+    limits = Limits(max_records=2, max_jobs=1, max_pending_jobs=1)
+    model = SessionModel(session_spec(limits), auto_reply=False).ready()
+    append(model, "pending")  # with the provider
+    for name in ("settled", "next"):
+        model.call("control", command=["suppress_output", True], command_id=name)
+        model.reply(model.last_invoke(Call.CONTROL))
+
+    assert set(model.state.commands.records) == {"pending", "next"}
+
+
 @pytest.mark.row("RA-08", "RA-09", "RA-10")
 def test_a_callback_that_does_not_return_is_unknown_ends_the_session_and_what_waited_was_never_submitted() -> None:
     model = SessionModel(auto_reply=False, auto_close=False).ready()

@@ -60,12 +60,25 @@ def test_decisions_about_an_older_state_are_discarded_and_made_again_on_a_fresh_
 @pytest.mark.row("CP-21")
 def test_only_a_change_of_the_providers_speech_revises_the_context() -> None:
     model = SessionModel().ready()
+    before = model.snapshot()["revision"]
     model.event(Role.PROVIDER, "provider_speech", {"status": "speaking"})
     revision = model.snapshot()["revision"]
+    assert revision == before + 1
     model.event(Role.PROVIDER, "provider_speech", {"status": "speaking"})
 
     assert model.snapshot()["revision"] == revision
     assert model.snapshot()["provider_speech"] == "speaking"
+
+
+@pytest.mark.row("CP-21")
+def test_a_judgment_made_on_the_older_speech_state_is_stale() -> None:
+    model = SessionModel().ready()
+    model.delegate("d1")
+    model.event(Role.PROVIDER, "provider_speech", {"status": "speaking"})
+    model.decide(start("d1"))
+
+    assert not model.invoked(Call.SUBMIT)
+    assert model.last(effects.RunPolicy).snapshot.provider_speech == "speaking"
 
 
 def test_triggers_wait_while_a_run_is_under_way_and_equal_ones_are_one() -> None:
@@ -216,6 +229,19 @@ def test_a_rejected_batch_is_no_failure_and_is_not_tried_again_by_itself() -> No
     model.decide(start("d1"))
 
     assert len(model.invoked(Call.SUBMIT)) == 1
+
+
+@pytest.mark.row("CP-17")
+def test_rejected_batches_use_up_no_attempt() -> None:
+    model = SessionModel().ready()
+    model.delegate("d1")
+    for word in ("one", "two", "three"):
+        model.decide(start("nowhere"))
+        model.say(word)
+    model.decide(error=REFUSED)
+
+    assert [(e.payload["attempt"], e.payload["retry"]) for e in model.events("policy_failed")] == [(1, True)]
+    assert not model.events("failed")
 
 
 @pytest.mark.row("CP-12")

@@ -154,3 +154,14 @@ def test_progress_deadlines_and_acknowledgments_run_on_their_own() -> None:
 
     assert outcome(model) == ["pending", "timed_out"]
     assert model.status()["jobs"][model.request()["id"]]["delivery"] == "awaiting_provider"
+
+
+@pytest.mark.row("HP-09")
+def test_what_is_observed_at_or_after_the_deadline_is_too_late_even_if_the_timer_is_late_too() -> None:
+    model = SessionModel().ready()
+    model.call("expect_progress", id="p", timeout_ms=100, until="user_caption")
+    model.clock.now_us += 100_000  # the timer has not fired yet
+    model.say("Hello.")
+    assert model.status()["health"]["expectation"]["status"] == "pending"
+    model.advance(0)
+    assert model.status()["health"]["expectation"]["status"] == "timed_out"

@@ -107,6 +107,7 @@ def test_claiming_cancelling_or_revising_the_target_ends_its_timer() -> None:
     model.decide(wait(recheck_after_ms=1_000))
     again(model, start("d1"))
     assert "context_wait" not in entry(model)
+    assert not [timer for timer in model.state.timers.values() if timer.kind == "wait"]
     again(model, on_task(DecisionKind.WAIT_FOR_CONTEXT, only_task(model), recheck_after_ms=1_000))
     again(model, supersede(only_task(model)))
     assert "context_wait" not in only_task(model)
