@@ -36,6 +36,8 @@ class EventType(StrEnum):
     # channel
     DISCONNECTED = "disconnected"
     PLAYBACK_OBSERVED = "playback_observed"
+    PLAYBACK_STARVED = "playback_starved"
+    DEVICE_UNDERRUN = "device_underrun"
     # provider
     TRANSCRIPT_DELTA = "transcript_delta"
     PROVIDER_SPEECH = "provider_speech"

@@ -49,13 +49,36 @@ def run(
 @app.command()
 def demo(
     out: Annotated[Path | None, typer.Option("--out", help="Folder that keeps the recordings and events.")] = None,
+    mic: Annotated[
+        bool,
+        typer.Option("--mic", help="Be the caller yourself, with microphone and headphones. Needs the extra local."),
+    ] = False,
+    input_device: Annotated[
+        str | None, typer.Option("--input-device", help="With --mic: name or index, as in devices.")
+    ] = None,
+    output_device: Annotated[
+        str | None, typer.Option("--output-device", help="With --mic: name or index, as in devices.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Make a whole spoken call, offline, and prove what was said in it. Needs the extra offline."""
-    from parlora_actors.cli_demo import run_demo
+    with reported(as_json):
+        if mic:
+            from parlora_actors.cli_mic import run_mic
+
+            sys.exit(run_mic(out, input_device, output_device, as_json))
+        from parlora_actors.cli_demo import run_demo
+
+        sys.exit(run_demo(out, as_json))
+
+
+@app.command()
+def devices(as_json: Json = False) -> None:
+    """List the sound devices of this machine. Needs the extra local."""
+    from parlora_actors.cli_mic import show_devices
 
     with reported(as_json):
-        sys.exit(run_demo(out, as_json))
+        sys.exit(show_devices(as_json))
 
 
 @app.command()

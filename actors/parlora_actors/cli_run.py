@@ -34,7 +34,11 @@ _TOLD: Final[dict[tuple[str, str], str]] = {
 
 def run_session(config_path: Path, as_json: bool) -> ExitCode:
     """Run until the session ends or a signal ends it; returns the exit code. Raises `ParloraError`."""
-    config = load_config(config_path)
+    return run_config(load_config(config_path), as_json)
+
+
+def run_config(config: RunConfig, as_json: bool) -> ExitCode:
+    """`run_session` for a configuration that was made another way."""
     if config.directory not in sys.path:
         sys.path.insert(0, config.directory)  # the application's modules lie beside its configuration
     host = ActorHost(**config.node)
