@@ -136,8 +136,8 @@ class WavChannel(Channel):
                 if loss:
                     self._emit(EventType.PLAYBACK_OBSERVED, self._playback.cleared(loss))
             else:
-                self._playback.suppress(command.on)
-                outcome = {"control": "suppress_output", "on": command.on}
+                loss = self._playback.suppress(command.on)
+                outcome = {"control": "suppress_output", "on": command.on, "dropped": to_data(loss)}
             outcome |= {"scope": str(ClearScope.PARLORA_BUFFERS), "epoch": self._playback.epoch, "error": None}
         self._emit(EventType.CONTROL_COMPLETED, outcome, command_id)
 

@@ -30,6 +30,7 @@ class Playback:
         self._ticks = 0
         self._observed = (0, 0)
         self._playing = False
+        self._unsaid = Loss()  # dropped, and not yet told by a control
         self.played_bytes = 0
         self.underruns = 0
 
@@ -43,7 +44,7 @@ class Playback:
         self._ticks += 1
         self._follow_epoch()
         if self._suppressed:
-            self._source.read(self._read_bytes)
+            self._throw_away()
             return self._silence
         while len(self._store) < len(self._silence):
             arrived = self._source.read(self._read_bytes)
@@ -61,13 +62,20 @@ class Playback:
 
     def clear(self, epoch: int) -> Loss:
         """Adopt `epoch`, drop what is older; returns what was dropped in the ring and here."""
-        lost = self._source.clear(epoch)
-        return lost + self._follow_epoch()
+        self._unsaid += self._source.clear(epoch)
+        self._follow_epoch()
+        return self._say()
 
-    def suppress(self, on: bool) -> None:
-        """Throw output away while on; what waited before is not played afterwards."""
-        self._suppressed = on
+    def suppress(self, on: bool) -> Loss:
+        """Throw output away while on; what waited before is not played afterwards.
+
+        Returns everything dropped since the last control told of it.
+        """
         self._drop()
+        if self._suppressed and not on:
+            self._throw_away()
+        self._suppressed = on
+        return self._say()
 
     def observations(self) -> list[dict[str, Any]]:
         """Payloads of `playback_observed` that are due now: at most one for each stage every 500 ms."""
@@ -99,15 +107,24 @@ class Playback:
             "evidence": str(evidence),
         }
 
-    def _follow_epoch(self) -> Loss:
-        if self._source.epoch == self._epoch:
-            return Loss()
-        self._epoch = self._source.epoch
-        return self._drop()
+    def _follow_epoch(self) -> None:
+        if self._source.epoch != self._epoch:
+            self._epoch = self._source.epoch
+            self._drop()
 
-    def _drop(self) -> Loss:
+    def _drop(self) -> None:
         size = len(self._store)
-        frames = -(-size // len(self._silence))
         self._store.clear()
         self._playing = False
-        return Loss(frames, size, self._format.duration_us(size)) if size else Loss()
+        self._count(-(-size // len(self._silence)), size)
+
+    def _throw_away(self) -> None:
+        arrived = self._source.read(self._read_bytes)
+        self._count(len(arrived), sum(len(piece.data) for piece in arrived))
+
+    def _count(self, frames: int, size: int) -> None:
+        self._unsaid += Loss(frames, size, self._format.duration_us(size))
+
+    def _say(self) -> Loss:
+        said, self._unsaid = self._unsaid, Loss()
+        return said
