@@ -199,7 +199,7 @@ def stop(
 
 @app.command("fake-provider")
 def fake_provider(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Which service to stand in for: openai or gemini.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Which service to stand in for: openai, gemini or grok.")],
     port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
     as_json: Json = False,
 ) -> None:

@@ -13,6 +13,7 @@ from parlora_actors.cli_signals import Interrupted, Interrupts
 _FAKES: Final = {
     "openai": "parlora.testing.providers.openai:FakeOpenAI",
     "gemini": "parlora.testing.providers.gemini:FakeGemini",
+    "grok": "parlora.testing.providers.grok:FakeGrok",
 }
 """By the provider's name; each has `demo(port)`, `url`, `start` and `stop`."""
 

@@ -17,6 +17,8 @@ from parlora.providers.openai.adapter import OpenAI
 from parlora.testing.adapters import AdapterHarness
 from parlora.testing.providers.gemini import FakeGemini
 from parlora.testing.providers.gemini_session import Step as GeminiStep
+from parlora.testing.providers.grok import FakeGrok
+from parlora.testing.providers.grok_session import Step as GrokStep
 from parlora.testing.providers.openai import FakeOpenAI
 from parlora.testing.providers.openai_session import Step
 from parlora_actors.cli_exit import ExitCode
@@ -87,6 +89,21 @@ def test_run_makes_a_call_with_the_fake_gemini(tmp_path: Path) -> None:
             fake.wait_for("toolResponse", timeout_s=60)
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=30)
+    assert process.returncode == ExitCode.INTERRUPTED, err
+    assert KEY not in out + err
+
+
+def test_run_makes_a_call_with_the_fake_grok(tmp_path: Path) -> None:
+    script = (GrokStep(1_000, "user", "where is my order"), GrokStep(2_000, "call", "call-1"))
+    with FakeGrok(script, api_key=KEY) as fake:
+        config = tmp_path / "call.toml"
+        provider = 'use = "parlora.providers.grok:Grok"\nvoice = "eve"'
+        config.write_text(CONFIG.format(url=fake.url).replace('use = "parlora.providers.openai:OpenAI"', provider))
+        with command("run", "--config", str(config), "--json") as process:
+            answer = fake.wait_for("conversation.item.create", timeout_s=60)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
+    assert answer["item"]["call_id"] == "call-1"
     assert process.returncode == ExitCode.INTERRUPTED, err
     assert KEY not in out + err
 

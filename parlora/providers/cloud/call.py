@@ -252,9 +252,7 @@ class CloudCall:
 
     def _reconnect(self, link: Link, reason: str) -> bool:
         """Let another connection take over from one that is lost or about to end, if the service allows it."""
-        if self._phase is not Phase.RUNNING:
-            return False
-        codec = self._service.next_codec(link.codec, None)
+        codec = self._service.next_codec(link.codec, None) if self._phase is Phase.RUNNING else None
         if codec is None:
             return False
         self._tell.emit(EventType.PROVIDER_CONNECTION, {"status": "reconnecting", "reason": reason})
@@ -267,7 +265,7 @@ class CloudCall:
         if link is not self._link:
             return  # an earlier word of the same message made another connection the current one
         if isinstance(said, Audio):
-            self._overloaded(self._output.offer(said.data))
+            self._overloaded(self._output.offer(said.data, said.dropped_for))
         elif isinstance(said, Observation):
             if said.type in SETTLED and said.command_id is not None:
                 self._commands.settle(said.command_id)
@@ -275,7 +273,7 @@ class CloudCall:
         elif isinstance(said, Started):
             self._started(link, said.details)
         elif isinstance(said, Interrupted):
-            self._interrupted()
+            self._interrupted(link)
         elif isinstance(said, Send):
             self._send(link, said.messages)
         elif isinstance(said, Replace):
@@ -308,9 +306,10 @@ class CloudCall:
                 self._tell.emit(EventType.PROVIDER_CONNECTION, {"status": "resumed"})
                 self._submission.submit_held(link, *self._resumption.take())
 
-    def _interrupted(self) -> None:
+    def _interrupted(self, link: Link) -> None:
         if self._phase is not Phase.RUNNING:
             return
+        self._send(link, link.codec.interrupted(self._output.unheard_us))
         self._output.hold()
         self._token = new_id()  # of several interruptions only the newest resumes
         self._tell.emit(EventType.OUTPUT_INTERRUPTED, {"token": self._token})

@@ -49,6 +49,14 @@ class CloudCodec(ABC):
         """What ends a delegation that got no speakable content; nothing where the service needs no such word."""
         return ()
 
+    def interrupted(self, unheard_us: int) -> Sequence[Message]:
+        """What the service must be told of an interruption that it announced.
+
+        unheard_us: how much of the generated audio had not left the provider's queue by then. What had left it was
+        heard, but for what the channel still buffers.
+        """
+        return ()
+
     def close(self, command_id: str) -> Sequence[Message]:
         """What asks the service to end the session. After nothing the shell closes the connection at once."""
         return ()

@@ -60,8 +60,11 @@ class Output:
         self.half_samples = 0
         """Packets that ended within a sample; the rest of each was dropped."""
 
-    def offer(self, packet: bytes) -> Overload | None:
-        """Take a packet in the service's format whole, or refuse it whole and say so."""
+    def offer(self, packet: bytes, dropped_for: str | None = None) -> Overload | None:
+        """Take a packet in the service's format whole, or refuse it whole and say so.
+
+        dropped_for: the cause for which it must not be heard; it is counted only.
+        """
         extra = len(packet) % self._wire_sample_bytes
         if extra:
             # joining it to the next packet would make noise of all that follows, should the next one be whole again
@@ -71,15 +74,18 @@ class Output:
         if not data:
             return None
         if not telemetry.is_active():
-            return self._take(data)
+            return self._take(data, dropped_for)
         at_us, before = now_us(), self._sink.status().queued_bytes
         discarded = self._discarded_bytes()
-        overload = self._take(data)
+        overload = self._take(data, dropped_for)
         self._tell_received(at_us, before, data, overload, self._discarded_bytes() - discarded)
         return overload
 
-    def _take(self, data: bytes) -> Overload | None:
+    def _take(self, data: bytes, dropped_for: str | None) -> Overload | None:
         if self._mode is _Mode.CLOSED:
+            return None
+        if dropped_for is not None:
+            self.count(dropped_for, self._loss(data))
             return None
         if self._mode is _Mode.DISCARDING:
             self.count("provider_recovery", self._loss(data))
@@ -87,6 +93,11 @@ class Output:
         if self._mode is _Mode.HELD:
             return self._hold(data)
         return self._write(data)
+
+    @property
+    def unheard_us(self) -> int:
+        """Length of the audio that is still here, in the sink or held."""
+        return self._format.duration_us(self._sink.status().queued_bytes + self._held_bytes)
 
     def hold(self) -> None:
         """Keep what comes until `release`: what is queued is being cleared, and what comes now belongs after that."""

@@ -21,9 +21,13 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Audio:
-    """Generated audio in the service's own format, whole samples; in no repr."""
+    """Generated audio in the service's own format, whole samples; in no repr.
+
+    dropped_for: the cause for which it must not be heard, and is only counted; None for audio to be heard.
+    """
 
     data: bytes = field(repr=False)
+    dropped_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
