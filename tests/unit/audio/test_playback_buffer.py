@@ -47,7 +47,7 @@ def test_startup_begins_at_the_target_or_at_its_deadline_for_a_short_tail(
         assert buffer.may_play(target, tail_ms * MS)
 
 
-@pytest.mark.row("PB-09", "PB-12", "PB-13", "PB-23", "PB-24", "PR-08")
+@pytest.mark.row("PB-08", "PB-09", "PB-12", "PB-13", "PB-23", "PB-24", "PR-08")
 @given(QUEUES, OPTIONS, SHORTAGES, st.integers(1, 400))
 def test_a_recovery_ends_at_target_and_settling_or_at_its_deadline(
     queue_us: int, options: PlaybackOptions, shortage: int, queued_ms: int
