@@ -13,10 +13,13 @@ from parlora.audio.format import AudioFormat
 from parlora.contract.provider import ContextKind, ContextUpdate, MuteInput, Provider
 from parlora.errors import Closed, ParloraError, Unsupported
 from parlora.providers.gemini import Gemini
+from parlora.providers.grok import Grok
 from parlora.providers.openai import OpenAI
 from parlora.testing.adapters import AdapterHarness
 from parlora.testing.providers.gemini import FakeGemini
 from parlora.testing.providers.gemini_session import Step as GeminiStep
+from parlora.testing.providers.grok import FakeGrok
+from parlora.testing.providers.grok_session import Step as GrokStep
 from parlora.testing.providers.openai import FakeOpenAI
 from parlora.testing.providers.openai_session import Step
 from tests.providers.openai_calls import Drain, until
@@ -63,10 +66,19 @@ def gemini() -> Iterator[Stage]:
         yield Stage(Gemini(api_key_env="PARLORA_TEST_CONTRACT_KEY", url=fake.url), has_last_word=False)
 
 
+@contextmanager
+def grok() -> Iterator[Stage]:
+    script = (GrokStep(1_000, "user", "check order one two three"), GrokStep(2_500, "call", "call-1"))
+    with pytest.MonkeyPatch.context() as patch, FakeGrok(script, speaks=True) as fake:
+        patch.setenv("PARLORA_TEST_CONTRACT_KEY", "sk-contract")
+        yield Stage(Grok(api_key_env="PARLORA_TEST_CONTRACT_KEY", url=fake.url), has_last_word=False)
+
+
 STAGES: dict[str, Callable[[], AbstractContextManager[Stage]]] = {
     "offline": offline,
     "openai": openai,
     "gemini": gemini,
+    "grok": grok,
 }
 BOTH = pytest.mark.parametrize("stage", STAGES)
 

@@ -63,7 +63,7 @@ def test_audio_flows_both_ways_while_a_delegation_comes_out_and_its_answer_goes_
         call.audio_in.write(audio_format.silence(100_000))
         delegation = call.wait_for("delegation_requested").payload
         assert (delegation["delegation_id"], delegation["target"]) == ("call-1", "client")
-        assert delegation["arguments"] == {"request": "what the caller wants"}
+        assert delegation["function"]["arguments"] == {"request": "what the caller wants"}
         call.call("append_context", speak("It is on its way", "call-1"), "s")
         assert call.wait_for("context_submitted", command_id="s").payload == {"evidence": "socket_write"}
         until("the answer", lambda: "".join(said_by(call, "assistant")) == "one momentIt is on its way")

@@ -292,7 +292,7 @@ class GrokCodec(CloudCodec):
             wrong = json.dumps({"error": "There is no such function."})
             return [Send((commands.function_output(call_id, wrong, self._id()), *self._continue()))]
         payload: dict[str, Any] = {"delegation_id": call_id, "target": "client", "offset_ms": None}
-        payload.update(function=name, arguments=_arguments(message.get("arguments")))
+        payload["function"] = {"name": name, "arguments": _arguments(message.get("arguments"))}
         # what the caller said comes first: the work is done on it
         return [*self._captions.flush(), Observation(EventType.DELEGATION_REQUESTED, payload)]
 

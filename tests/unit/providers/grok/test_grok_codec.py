@@ -405,7 +405,7 @@ def test_assistant_captions_come_in_parts_or_if_no_part_came_whole_and_without_t
 def test_a_call_in_two_messages_is_one_delegation_with_what_the_model_gave() -> None:
     codec = started()
     (said,) = called(codec, "c1")
-    given_by_model = {"function": "ask_application", "arguments": {"request": "cake"}}
+    given_by_model = {"function": {"name": "ask_application", "arguments": {"request": "cake"}}}
     expected = {"delegation_id": "c1", "target": "client", "offset_ms": None, **given_by_model}
     assert said == Observation(EventType.DELEGATION_REQUESTED, expected)
     assert called(codec, "c1") == []
@@ -413,7 +413,7 @@ def test_a_call_in_two_messages_is_one_delegation_with_what_the_model_gave() -> 
     item |= {"call_id": "c1", "name": "ask_application", "arguments": "{}"}
     message = server("response.output_item.done", response_id="r1", output_index=1, item=item)
     assert codec.receive(message) == []
-    assert called(codec, "c2", arguments="no json")[0].payload["arguments"] == {}
+    assert called(codec, "c2", arguments="no json")[0].payload["function"]["arguments"] == {}
 
 
 def test_a_function_that_nobody_declared_is_answered_here() -> None:
