@@ -81,7 +81,7 @@ def test_an_adapter_process_that_ends_without_a_word_is_reported(call: Start, ho
         provider=f"{MISBEHAVING}:Delegating",
         backend=f"{MISBEHAVING}:{how}",
         context_policy=f"{MISBEHAVING}:start_everything",
-    ).ready()
+    )  # Work is asked for as soon as the provider is ready, so the session may fail before it is.
     failed = session.event("failed", "session")
     assert (failed.payload["role"], failed.payload["process_cause"]) == ("backend", cause)
     session.closed()

@@ -268,8 +268,10 @@ def test_more_events_than_the_array_holds_are_merged_and_no_loss_is_forgotten() 
             number = r.pump.suppress(False)
             while r.source.stats().queued.frames:
                 threading.Event().wait(0.0005)
+        while max((event.command for event in r.seen), default=0) < number:  # a stop may overtake the last command
+            r.seen += r.pump.events()
+            threading.Event().wait(0.0005)
         r.stop()
-        assert max(event.command for event in r.seen) == number
         assert r.reported().frames + r.pump.health().frames == 400
         assert r.seen[-1].kind is PumpEventKind.STOPPED
 
