@@ -2,8 +2,10 @@
 
 import json
 import math
+import ssl
 import struct
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -190,6 +192,18 @@ def test_more_appends_than_records_find_room_for_each_is_settled_by_its_submissi
 
 
 # ---- startup
+
+
+def test_a_certificate_of_ones_own_is_trusted_by_name_only() -> None:
+    certificate = Path(__file__).parent / "certificate"
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate / "certificate.pem", certificate / "key.pem")
+    with FakeGemini(tls=tls) as fake:
+        with pytest.raises(ParloraError, match="certificate"), talking(fake):
+            pass
+        with talking(fake, options={"ca_file": str(certificate / "certificate.pem")}) as call:
+            until("some audio", lambda: fake.sessions[0].audio_bytes)
+            call.close_adapter()
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -104,6 +104,31 @@ def test_without_acknowledgment_a_submitted_append_is_unconfirmed_and_nothing_me
     assert "heard" not in repr(model.status())
 
 
+@pytest.mark.row("GM-03")
+@pytest.mark.parametrize(
+    ("word", "delivery"),
+    [("context_submitted", "unconfirmed"), ("context_acknowledged", "accepted"), ("closed", "unknown")],
+)
+@pytest.mark.parametrize("played", [False, True])
+def test_how_far_a_result_came_is_apart_from_the_work_and_from_what_was_played(
+    word: str, delivery: str, played: bool
+) -> None:
+    model = SessionModel(auto_acknowledge=False, auto_close=False)
+    started(model)
+    model.complete(model.request(), summary="done")
+    assert (job(model)["status"], job(model)["delivery"]) == ("completed", "awaiting_provider")
+    if played:
+        model.event(Role.CHANNEL, "playback_observed", {"stage": "handed_off", "evidence": "handoff"})
+    if word == "closed":
+        model.call("close")
+        model.event(Role.PROVIDER, word, {"finalization_observed": False})
+    else:
+        model.event(Role.PROVIDER, word, {}, command_id=job(model)["result_command_id"])
+
+    assert (job(model)["status"], job(model)["delivery"]) == ("completed", delivery)
+    assert bool(model.status()["playback"]) is played
+
+
 @pytest.mark.row("RD-02")
 def test_a_rejected_append_is_rejected_and_not_tried_again() -> None:
     model = SessionModel(auto_acknowledge=False)
