@@ -1,8 +1,10 @@
 """Telemetry: handlers get what is measured, and can hurt nobody."""
 
+import inspect
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,10 @@ from parlora import telemetry
 from parlora.audio.format import AudioFormat
 from parlora.errors import InvalidArgument
 from parlora.providers.cloud.output import Output
+from parlora.providers.cloud.shell import CloudProvider
+from parlora.providers.gemini import Gemini
+from parlora.providers.grok import Grok
+from parlora.providers.openai import OpenAI
 from parlora.telemetry import MAX_WAITING, PIPELINE_TICK, PROVIDER_AUDIO_RECEIVED, Telemetry
 from parlora.testing.ports import MemoryPort
 
@@ -60,6 +66,21 @@ def test_each_decoded_packet_is_measured_once_before_it_is_cut(heard: Heard) -> 
     }  # fmt: skip
     assert (second["queue_before_bytes"], second["queue_bytes"]) == (2_880, 3_840)
     assert heard.told == [{**WHO, "outcome": "accepted"}] * 2
+
+
+@pytest.mark.row("TM-01")
+@pytest.mark.parametrize("provider", [OpenAI, Gemini, Grok])
+def test_all_three_providers_pass_each_packet_through_the_one_place_that_measures(provider: type) -> None:
+    """That it is once, and before the cut, is proven above; here, that there is no other way for a packet."""
+    assert provider.start is CloudProvider.start  # type: ignore[attr-defined]
+    folder = Path(inspect.getfile(CloudProvider)).parents[1]
+    names = ("cloud", inspect.getfile(provider).rsplit("/", 2)[1])
+    sources = {path.name: path.read_text() for name in names for path in (folder / name).glob("*.py")}
+    assert [name for name, text in sources.items() if "write_packet(" in text or "audio_out.write" in text] == [
+        "output.py"
+    ]
+    assert sum(text.count("_output.offer(") for text in sources.values()) == 1
+    assert sources["output.py"].count("telemetry.PROVIDER_AUDIO_RECEIVED") == 1
 
 
 @pytest.mark.row("TM-03")
