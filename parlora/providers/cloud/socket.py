@@ -7,9 +7,11 @@ object at once. Here the socket is non-blocking, one lock guards it, and every w
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import socket
 import ssl
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -157,9 +159,19 @@ class LiveSocket(websocket.WebSocket):
 
 
 def framed(payload: str | bytes, opcode: int) -> bytes:
-    """A whole client frame, masked."""
-    data: bytes = websocket.ABNF.create_frame(payload, opcode).format()
-    return data
+    """A whole client frame, masked. The library's own masking costs several times as much, 50 times a second."""
+    data = payload.encode() if isinstance(payload, str) else payload
+    size = len(data)
+    if size < 126:
+        head = bytes((0x80 | opcode, 0x80 | size))
+    elif size < 65_536:
+        head = struct.pack("!BBH", 0x80 | opcode, 0x80 | 126, size)
+    else:
+        head = struct.pack("!BBQ", 0x80 | opcode, 0x80 | 127, size)
+    mask = os.urandom(4)
+    whole = (mask * (size // 4 + 1))[:size]
+    masked = int.from_bytes(data, "little") ^ int.from_bytes(whole, "little")
+    return b"".join((head, mask, masked.to_bytes(size, "little")))
 
 
 def _now_us() -> int:
