@@ -105,10 +105,10 @@ def hostile(what: str, lives: Life, group: str | None = None) -> int:
 def known_ms(program: str) -> float:
     with life() as lives:
         pid = hostile("eight", lives)
-        living: list[int] = []
-        while len(living) != 8 or living != living_below():  # while a daemon is forked twice there is one more
-            time.sleep(0.05)
-            living = living_below()
+        living, before = living_below(), []
+        while len(living) != 8 or living != before:  # while a daemon is forked twice, there is one for a moment
+            time.sleep(0.3)
+            living, before = living_below(), living
         out = subprocess.run([program, *map(str, living)], capture_output=True, text=True, check=True).stdout
         assert pid in living
         guardian.reap_adopted(())

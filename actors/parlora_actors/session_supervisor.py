@@ -171,11 +171,11 @@ class SessionSupervisor(Supervisor):
             return
         first, self._reaping = not self._reaping, True
         others = [child_id for child_id in self.child_ids if child_id != COORDINATOR]
+        if force:  # at the deadline nothing comes before the kill, which ends all at the same moment
+            self._kill_all_but_coordinator()
         if first:
             for child_id in others:
                 self.terminate_child(child_id)
-        if force:
-            self._kill_all_but_coordinator()
         self._tell_when_gone()
 
     def _kill_all_but_coordinator(self) -> None:
