@@ -56,7 +56,7 @@ def test_a_channel_that_takes_nothing_for_500_ms_ends_the_session_with_its_reaso
     failed = session.event("failed", "session")
     assert failed.payload["error"]["code"] == "backpressure"
     assert failed.payload["error"]["details"]["blocked_us"] == 500_000
-    assert failed.payload["role"] == "output_pipeline"
+    assert (failed.payload["role"], failed.payload["pipeline"]) == ("channel", "output_pipeline")
     closed = session.closed()
     written = session.event("extension", "provider", name="written").payload["frames"]
     assert closed["audio_discontinuity"]["dropped_frames"] == written, "what nobody heard is counted, once"
