@@ -18,13 +18,14 @@ from parlora.contract.provider import ContextUpdate, MuteInput, ProviderCapabili
 from parlora.limits import Limits
 from parlora.session.spec import SessionSpec
 from parlora.wire import MessageSet, converter
+from parlora_actors.child_spec import SupervisorSpec
 from parlora_actors.coordinator import CoordinatorInit
-from parlora_actors.messages import host, launch, node, owner, pipeline, policy, supervision
+from parlora_actors.messages import host, launch, monitor, node, owner, pipeline, policy, supervision
 from parlora_actors.owner import OwnerInit
 from parlora_actors.pipeline import PipelineInit
 from parlora_actors.policy_worker import PolicyInit
 
-_BOUNDARIES: Final = (host, launch, node, owner, pipeline, policy, supervision)
+_BOUNDARIES: Final = (host, launch, monitor, node, owner, pipeline, policy, supervision)
 
 _DATA: Final[tuple[type[Any], ...]] = (
     SessionSpec,
@@ -46,6 +47,10 @@ _DATA: Final[tuple[type[Any], ...]] = (
     ClearOutput,
     SuppressOutput,
     MuteInput,
+    SupervisorSpec,
+    monitor.ChildReport,
+    monitor.NodeReport,
+    monitor.SessionReport,
 )
 
 _PLAIN: Final = (dict, list, tuple, str, int, float, bool, bytes, type(None))
