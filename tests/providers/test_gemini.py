@@ -219,7 +219,6 @@ def test_both_versions_of_the_api_and_a_history_begin_a_call(path: str) -> None:
         assert fake.sessions[0].close_code == 1000
 
 
-@pytest.mark.row("LX-07")
 def test_a_wrong_key_is_the_services_own_word_and_no_word_of_the_key() -> None:
     with (
         FakeGemini(api_key="another") as fake,
@@ -230,7 +229,6 @@ def test_a_wrong_key_is_the_services_own_word_and_no_word_of_the_key() -> None:
     assert KEY not in repr(failed.value) + str(failed.value.to_data())
 
 
-@pytest.mark.row("LX-07")
 def test_a_service_that_never_confirms_ends_at_the_startup_deadline() -> None:
     faults = [Fault(FaultKind.SLOW_START, at_ms=1_500)]
     with (

@@ -34,7 +34,6 @@ def talking(fake: FakeGemini, **more: Any) -> Any:
     return calling(fake, **{"adapter": QuickGemini, **more})
 
 
-@pytest.mark.row("LX-07")
 @pytest.mark.parametrize(
     ("fault", "reason", "code"),
     [

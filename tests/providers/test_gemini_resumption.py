@@ -98,7 +98,6 @@ def test_what_comes_while_there_is_no_connection_waits_for_the_next() -> None:
         assert connection(call) == ["reconnecting", "resumed"]
 
 
-@pytest.mark.row("LX-07")
 @pytest.mark.parametrize(
     ("faults", "options", "code"),
     [
@@ -124,7 +123,6 @@ def test_an_end_that_cannot_be_resumed_from_fails_the_call_at_once(
         assert len(call.sink.events("failed")) == 1
 
 
-@pytest.mark.row("LX-07")
 @pytest.mark.parametrize("how", ["refused", "1011", "silent"])
 def test_a_session_that_does_not_come_back_in_time_fails_the_call_with_the_reason(how: str) -> None:
     lost = Fault(FaultKind.NO_CLOSE_FRAME, 200, connections=(1,))
